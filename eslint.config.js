@@ -1,0 +1,54 @@
+import nx from '@nx/eslint-plugin';
+import tseslint from 'typescript-eslint';
+
+const builtins = ['node:sqlite', 'node:http', 'node:https', 'node:net', 'node:fs', 'node:fs/promises', 'node:child_process'];
+
+export default tseslint.config(
+  { ignores: ['**/dist/**', '**/node_modules/**', '.nx/**', 'test/interop/**'] },
+  {
+    files: ['**/*.ts'],
+    extends: [...tseslint.configs.recommended],
+    plugins: { '@nx': nx },
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-misused-promises': ['error', { checksVoidReturn: false }],
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
+      'no-console': 'error',
+      '@nx/enforce-module-boundaries': [
+        'error',
+        {
+          enforceBuildableLibDependency: false,
+          allow: [],
+          depConstraints: [
+            { sourceTag: 'type:core', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:store', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:engine', onlyDependOnLibsWithTags: ['type:core', 'type:store'] },
+            { sourceTag: 'type:edge', onlyDependOnLibsWithTags: ['type:core', 'type:store'] },
+            { sourceTag: 'type:ops', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:example', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:app', onlyDependOnLibsWithTags: ['*'] },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    // The core does no I/O and knows no framework.
+    files: ['libs/run/src/**/*.ts', 'libs/tools/src/**/*.ts'],
+    rules: {
+      'no-restricted-imports': ['error', { paths: builtins, patterns: ['@nestjs/*'] }],
+      'no-restricted-globals': ['error', 'process', 'fetch', 'setTimeout', 'setInterval'],
+    },
+  },
+  {
+    files: ['libs/{store,engine,mcp-server}/src/**/*.ts'],
+    rules: {
+      'no-restricted-imports': ['error', { patterns: ['@nestjs/*'] }],
+      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'settings are parsed once, in settings.ts' }],
+    },
+  },
+);

@@ -1,0 +1,28 @@
+/** One configuration for unit, conformance and system tests; servers are started once by the global setup. */
+const workspace = {
+  '^@holdfast/(orders)$': '<rootDir>/examples/$1/src/index.ts',
+  '^@holdfast/(gateway|worker|standalone)$': '<rootDir>/apps/$1/src/index.ts',
+  '^@holdfast/([^/]+)$': '<rootDir>/libs/$1/src/index.ts',
+};
+
+export default {
+  testMatch: ['<rootDir>/{apps,libs,examples,test}/**/*.test.ts'],
+  testPathIgnorePatterns: ['/node_modules/', '/dist/'],
+  modulePathIgnorePatterns: ['/dist/'],
+  extensionsToTreatAsEsm: ['.ts'],
+  moduleNameMapper: { ...workspace, '^(\\.{1,2}/.*)\\.js$': '$1' },
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      {
+        jsc: {
+          target: 'es2024',
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true },
+        },
+        module: { type: 'es6' },
+      },
+    ],
+  },
+  testTimeout: 30_000,
+};
