@@ -1,7 +1,15 @@
 import nx from '@nx/eslint-plugin';
 import tseslint from 'typescript-eslint';
 
-const builtins = ['node:sqlite', 'node:http', 'node:https', 'node:net', 'node:fs', 'node:fs/promises', 'node:child_process'];
+const builtins = [
+  'node:sqlite',
+  'node:http',
+  'node:https',
+  'node:net',
+  'node:fs',
+  'node:fs/promises',
+  'node:child_process',
+];
 
 export default tseslint.config(
   { ignores: ['**/dist/**', '**/node_modules/**', '.nx/**', 'test/interop/**'] },
@@ -48,7 +56,10 @@ export default tseslint.config(
     files: ['libs/{store,engine,mcp-server}/src/**/*.ts'],
     rules: {
       'no-restricted-imports': ['error', { patterns: ['@nestjs/*'] }],
-      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'settings are parsed once, in settings.ts' }],
+      'no-restricted-properties': [
+        'error',
+        { object: 'process', property: 'env', message: 'settings are parsed once, in settings.ts' },
+      ],
     },
   },
 );
