@@ -1,1 +1,27 @@
-export {};
+export { systemClock, type Clock } from './clock.js';
+export {
+  callErrorNames,
+  ensureError,
+  RunError,
+  type CallError,
+  type CallErrorName,
+  type Outcome,
+  type RunErrorCode,
+} from './errors.js';
+export { invalidArguments, maxTokenLength, readArguments, readToken, type Arguments, type Token } from './idempotency.js';
+export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
+export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
+export { afterLostAttempt, maxLostAttempts, type OnCrash } from './retry.js';
+export { freshRunId, isRunId, tokenRunId, type RunId } from './run-id.js';
+export {
+  isFinished,
+  runStates,
+  type FinishedRun,
+  type NewRun,
+  type Progress,
+  type Run,
+  type RunEnd,
+  type RunEvent,
+  type RunState,
+  type ToolClass,
+} from './run.js';

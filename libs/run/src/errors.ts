@@ -1,0 +1,70 @@
+/**
+ * How far a call got. The one fact that decides whether it may be made again:
+ * - `not_sent`  nothing was started; safe to repeat
+ * - `refused`   we or the upstream said no before anything ran
+ * - `unknown`   it may have run; a write is never repeated
+ * - `ran`       it ran and ended as told
+ * - `pending`   it is queued or running now; come back with the same token
+ */
+export type Outcome = 'not_sent' | 'refused' | 'unknown' | 'ran' | 'pending';
+
+/** Every error name a caller can see (BEHAVIOURS 11). Pinned: hosts and agents match on them. */
+export const callErrorNames = [
+  'IdempotencyConflict',
+  'IdempotencyExpired',
+  'InvalidIdempotencyToken',
+  'InvalidArguments',
+  'WaitTimeout',
+  'RunTimeout',
+  'RunCancelled',
+  'ToolError',
+  'OutcomeUnknown',
+  'ApprovalUnavailable',
+  'InternalError',
+] as const;
+
+export type CallErrorName = (typeof callErrorNames)[number];
+
+/** What a caller is told about a call that has no result. Stored with a failed run, so it never holds a secret of ours. */
+export interface CallError {
+  readonly name: CallErrorName;
+  /** One sentence: what is wrong and what to do. */
+  readonly message: string;
+  readonly outcome: Outcome;
+  /** Whether the same call, made again with a new token, may be expected to do better. */
+  readonly retryable: boolean;
+}
+
+/** Codes of faults inside Holdfast. `store-unavailable` heals by itself; the others need a person. */
+export type RunErrorCode =
+  | 'store-unavailable'
+  | 'store-unfit'
+  | 'store-closed'
+  | 'tool-registration'
+  | 'tool-module'
+  | 'internal';
+
+/** A fault of ours or of what we stand on. Never shown to a host: it learns "internal error". */
+export class RunError extends Error {
+  readonly code: RunErrorCode;
+
+  constructor(code: RunErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = code === 'tool-registration' ? 'ToolRegistrationError' : 'RunError';
+    this.code = code;
+  }
+}
+
+/** Turns whatever was thrown into an Error, once per seam. */
+export function ensureError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(`a value that is no Error was thrown: ${describe(thrown)}`);
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'string') return value;
+  try {
+    return JSON.stringify(value) ?? typeof value;
+  } catch {
+    return typeof value;
+  }
+}

@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import { formatPath, isInexactNumber } from './json.js';
+import type { CallError } from './errors.js';
+
+/** Longest token, in Unicode code points (256 emoji are 256, BEHAVIOURS R4). */
+export const maxTokenLength = 256;
+
+/** The token of a call: absent, usable, or an error that makes no run. */
+export type Token = { readonly kind: 'none' } | { readonly kind: 'token'; readonly token: string } | Refused;
+
+interface Refused {
+  readonly kind: 'refused';
+  readonly error: CallError;
+}
+
+/**
+ * Reads `params._meta.idempotency_key` (BEHAVIOURS 36, 37). Undefined means that the key is
+ * absent; a present null is an error. No trimming, no normalization.
+ */
+export function readToken(value: unknown): Token {
+  if (value === undefined) return { kind: 'none' };
+  const problem = tokenProblem(value);
+  if (problem === undefined) return { kind: 'token', token: value as string };
+  return {
+    kind: 'refused',
+    error: {
+      name: 'InvalidIdempotencyToken',
+      message: `_meta.idempotency_key ${problem}; send a string of 1 to ${maxTokenLength} characters, or leave it out`,
+      outcome: 'not_sent',
+      retryable: false,
+    },
+  };
+}
+
+function tokenProblem(value: unknown): string | undefined {
+  if (typeof value !== 'string') return `is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : `of type ${typeof value}`}`;
+  if (value === '') return 'is empty';
+  if (!value.isWellFormed()) return 'holds a lone surrogate';
+  // Two UTF-16 units make at most one code point: no need to walk a huge string.
+  const length = value.length > 2 * maxTokenLength ? value.length : [...value].length;
+  return length > maxTokenLength ? `is longer than ${maxTokenLength} characters` : undefined;
+}
+
+/** The arguments of a call as they were sent, ready to be stored. */
+export interface Arguments {
+  readonly kind: 'arguments';
+  readonly value: Readonly<Record<string, unknown>>;
+  /** `a1_` + SHA-256 of the canonical form (RFC 8785). Two calls are the same when it is equal. */
+  readonly digest: string;
+}
+
+/**
+ * Reads the arguments of a call, before defaults, coercion or stripping (BEHAVIOURS R6).
+ * Refuses what could not be told apart or stored: an integer that a double cannot hold, a
+ * number out of range, a lone surrogate. `value` must come from `parseJson`.
+ */
+export function readArguments(value: unknown): Arguments | Refused {
+  const args = value ?? {};
+  if (typeof args !== 'object' || Array.isArray(args)) return invalidArguments('arguments: must be an object');
+  const problem = findUnusable(args, []);
+  if (problem !== undefined) return invalidArguments(problem);
+  const digest = createHash('sha256').update(canonicalize(args)!).digest('hex');
+  return { kind: 'arguments', value: args as Record<string, unknown>, digest: `a1_${digest}` };
+}
+
+/** The tool error for arguments that break a tool's schema. `problems` name the path of each field. */
+export function invalidArguments(...problems: string[]): Refused {
+  return {
+    kind: 'refused',
+    error: {
+      name: 'InvalidArguments',
+      message: problems.join('; '),
+      outcome: 'not_sent',
+      retryable: false,
+    },
+  };
+}
+
+/** Deeper arguments than this are refused: walking them would exhaust the stack. */
+const maxDepth = 200;
+
+function findUnusable(value: unknown, path: (string | number)[]): string | undefined {
+  if (typeof value === 'string') {
+    return value.isWellFormed() ? undefined : `${formatPath(path)}: holds a lone surrogate, which is not valid Unicode text`;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (isInexactNumber(value)) {
+    return `${formatPath(path)}: the number ${shorten(value.rawJSON)} cannot be held exactly; send it as a string`;
+  }
+  if (path.length > maxDepth) return `${formatPath(path.slice(0, 3))}…: nested deeper than ${maxDepth} levels`;
+  for (const [key, member] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
+    if (typeof key === 'string' && !key.isWellFormed()) return `${formatPath(path) || 'arguments'}: a key holds a lone surrogate`;
+    const problem = findUnusable(member, [...path, key]);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+function shorten(literal: string): string {
+  return literal.length > 40 ? `${literal.slice(0, 40)}…` : literal;
+}
