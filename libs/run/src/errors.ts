@@ -37,12 +37,7 @@ export interface CallError {
 
 /** Codes of faults inside Holdfast. `store-unavailable` heals by itself; the others need a person. */
 export type RunErrorCode =
-  | 'store-unavailable'
-  | 'store-unfit'
-  | 'store-closed'
-  | 'tool-registration'
-  | 'tool-module'
-  | 'internal';
+  'store-unavailable' | 'store-unfit' | 'store-closed' | 'tool-registration' | 'tool-module' | 'internal';
 
 /** A fault of ours or of what we stand on. Never shown to a host: it learns "internal error". */
 export class RunError extends Error {
@@ -57,7 +52,9 @@ export class RunError extends Error {
 
 /** Turns whatever was thrown into an Error, once per seam. */
 export function ensureError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(`a value that is no Error was thrown: ${describe(thrown)}`);
+  return thrown instanceof Error
+    ? thrown
+    : new Error(`a value that is no Error was thrown: ${describe(thrown)}`);
 }
 
 function describe(value: unknown): string {

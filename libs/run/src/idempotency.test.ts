@@ -3,16 +3,30 @@ import { readArguments, readToken } from './idempotency.js';
 import { parseJson } from './json.js';
 
 describe('a token (BEHAVIOURS 37, R4)', () => {
-  test.each([['a'], ['a'.repeat(256)], ['😀'.repeat(256)], [' padded '], ['\0'], ['constructor']])('%j is taken as it is', (token) => {
-    expect(readToken(token)).toEqual({ kind: 'token', token });
-  });
-
-  test.each([[null], [''], ['a'.repeat(257)], ['😀'.repeat(257)], [7], [['x']], [{}], [true], ['\ud83d'], ['x'.repeat(1e6)]])(
-    '%j is refused and nothing is sent',
-    (value) => {
-      expect(readToken(value)).toMatchObject({ kind: 'refused', error: { name: 'InvalidIdempotencyToken', outcome: 'not_sent' } });
+  test.each([['a'], ['a'.repeat(256)], ['😀'.repeat(256)], [' padded '], ['\0'], ['constructor']])(
+    '%j is taken as it is',
+    (token) => {
+      expect(readToken(token)).toEqual({ kind: 'token', token });
     },
   );
+
+  test.each([
+    [null],
+    [''],
+    ['a'.repeat(257)],
+    ['😀'.repeat(257)],
+    [7],
+    [['x']],
+    [{}],
+    [true],
+    ['\ud83d'],
+    ['x'.repeat(1e6)],
+  ])('%j is refused and nothing is sent', (value) => {
+    expect(readToken(value)).toMatchObject({
+      kind: 'refused',
+      error: { name: 'InvalidIdempotencyToken', outcome: 'not_sent' },
+    });
+  });
 
   test('an absent key is no token', () => {
     expect(readToken(undefined)).toEqual({ kind: 'none' });
@@ -58,21 +72,32 @@ describe('the digest of arguments (BEHAVIOURS R6)', () => {
 
 describe('arguments that cannot be told apart or stored are refused, naming the path', () => {
   test.each([
-    ['{"a":{"n":[1,9007199254740993]}}', 'a.n[1]: the number 9007199254740993 cannot be held exactly; send it as a string'],
+    [
+      '{"a":{"n":[1,9007199254740993]}}',
+      'a.n[1]: the number 9007199254740993 cannot be held exactly; send it as a string',
+    ],
     ['{"n":1e400}', 'n: the number 1e400 cannot be held exactly; send it as a string'],
     ['{"s":"\\ud83d"}', 's: holds a lone surrogate, which is not valid Unicode text'],
     ['{"\\ud83d":1}', 'arguments: a key holds a lone surrogate'],
     ['[1]', 'arguments: must be an object'],
     ['"x"', 'arguments: must be an object'],
   ])('%s', (raw, message) => {
-    expect(readArguments(parseJson(raw))).toMatchObject({ kind: 'refused', error: { name: 'InvalidArguments', message } });
+    expect(readArguments(parseJson(raw))).toMatchObject({
+      kind: 'refused',
+      error: { name: 'InvalidArguments', message },
+    });
   });
 
   test('nesting that would exhaust the stack', () => {
-    expect(digestOf(`{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`)).toMatch(/nested deeper than 200 levels/);
+    expect(digestOf(`{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`)).toMatch(
+      /nested deeper than 200 levels/,
+    );
   });
 
   test('U+0000 and a proper emoji are kept', () => {
-    expect(readArguments(parseJson('{"s":"\\u0000😀"}'))).toMatchObject({ kind: 'arguments', value: { s: '\0😀' } });
+    expect(readArguments(parseJson('{"s":"\\u0000😀"}'))).toMatchObject({
+      kind: 'arguments',
+      value: { s: '\0😀' },
+    });
   });
 });

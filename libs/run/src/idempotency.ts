@@ -34,7 +34,8 @@ export function readToken(value: unknown): Token {
 }
 
 function tokenProblem(value: unknown): string | undefined {
-  if (typeof value !== 'string') return `is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : `of type ${typeof value}`}`;
+  if (typeof value !== 'string')
+    return `is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : `of type ${typeof value}`}`;
   if (value === '') return 'is empty';
   if (!value.isWellFormed()) return 'holds a lone surrogate';
   // Two UTF-16 units make at most one code point: no need to walk a huge string.
@@ -57,7 +58,8 @@ export interface Arguments {
  */
 export function readArguments(value: unknown): Arguments | Refused {
   const args = value ?? {};
-  if (typeof args !== 'object' || Array.isArray(args)) return invalidArguments('arguments: must be an object');
+  if (typeof args !== 'object' || Array.isArray(args))
+    return invalidArguments('arguments: must be an object');
   const problem = findUnusable(args, []);
   if (problem !== undefined) return invalidArguments(problem);
   const digest = createHash('sha256').update(canonicalize(args)!).digest('hex');
@@ -82,15 +84,19 @@ const maxDepth = 200;
 
 function findUnusable(value: unknown, path: (string | number)[]): string | undefined {
   if (typeof value === 'string') {
-    return value.isWellFormed() ? undefined : `${formatPath(path)}: holds a lone surrogate, which is not valid Unicode text`;
+    return value.isWellFormed()
+      ? undefined
+      : `${formatPath(path)}: holds a lone surrogate, which is not valid Unicode text`;
   }
   if (typeof value !== 'object' || value === null) return undefined;
   if (isInexactNumber(value)) {
     return `${formatPath(path)}: the number ${shorten(value.rawJSON)} cannot be held exactly; send it as a string`;
   }
-  if (path.length > maxDepth) return `${formatPath(path.slice(0, 3))}…: nested deeper than ${maxDepth} levels`;
+  if (path.length > maxDepth)
+    return `${formatPath(path.slice(0, 3))}…: nested deeper than ${maxDepth} levels`;
   for (const [key, member] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
-    if (typeof key === 'string' && !key.isWellFormed()) return `${formatPath(path) || 'arguments'}: a key holds a lone surrogate`;
+    if (typeof key === 'string' && !key.isWellFormed())
+      return `${formatPath(path) || 'arguments'}: a key holds a lone surrogate`;
     const problem = findUnusable(member, [...path, key]);
     if (problem !== undefined) return problem;
   }

@@ -8,7 +8,14 @@ export {
   type Outcome,
   type RunErrorCode,
 } from './errors.js';
-export { invalidArguments, maxTokenLength, readArguments, readToken, type Arguments, type Token } from './idempotency.js';
+export {
+  invalidArguments,
+  maxTokenLength,
+  readArguments,
+  readToken,
+  type Arguments,
+  type Token,
+} from './idempotency.js';
 export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
 export { afterLostAttempt, maxLostAttempts, type OnCrash } from './retry.js';

@@ -3,7 +3,10 @@ declare global {
   interface JSON {
     rawJSON(text: string): { readonly rawJSON: string };
     isRawJSON(value: unknown): value is { readonly rawJSON: string };
-    parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
+    parse(
+      text: string,
+      reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
+    ): unknown;
   }
 }
 
@@ -38,7 +41,9 @@ export function writeJson(value: unknown): string | undefined {
 function keepInexact(_key: string, value: unknown, context: { source?: string }): unknown {
   if (typeof value !== 'number' || context.source === undefined) return value;
   const isInteger = /^-?\d+$/.test(context.source);
-  const exact = Number.isFinite(value) && (!isInteger || Number.isSafeInteger(value) || BigInt(context.source) === BigInt(value));
+  const exact =
+    Number.isFinite(value) &&
+    (!isInteger || Number.isSafeInteger(value) || BigInt(context.source) === BigInt(value));
   return exact ? value : JSON.rawJSON(context.source);
 }
 

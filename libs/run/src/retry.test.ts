@@ -11,7 +11,11 @@ test('after a crash the body runs again (BEHAVIOURS 73)', () => {
 });
 
 test("after a crash a tool that says onCrash 'unknown' is not run again", () => {
-  expect(afterLostAttempt('t', 2, 'unknown')).toMatchObject({ name: 'OutcomeUnknown', outcome: 'unknown', retryable: false });
+  expect(afterLostAttempt('t', 2, 'unknown')).toMatchObject({
+    name: 'OutcomeUnknown',
+    outcome: 'unknown',
+    retryable: false,
+  });
 });
 
 test('a body that takes every worker down is given up', () => {

@@ -11,7 +11,9 @@ declare const runId: unique symbol;
 export type RunId = string & { readonly [runId]: true };
 
 export function isRunId(value: string): value is RunId {
-  return /^(r1_[0-9a-f]{64}|r0_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})$/.test(value);
+  return /^(r1_[0-9a-f]{64}|r0_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})$/.test(
+    value,
+  );
 }
 
 /**
@@ -22,7 +24,12 @@ export function isRunId(value: string): value is RunId {
  * @param principal null is the one scope that all anonymous callers share
  * @param workflow  prefix and tool name, as `mcp:tool:refund_order`
  */
-export function tokenRunId(key: Uint8Array, principal: Principal | null, workflow: string, token: string): RunId {
+export function tokenRunId(
+  key: Uint8Array,
+  principal: Principal | null,
+  workflow: string,
+  token: string,
+): RunId {
   const hash = createHash('sha256').update(frame('mcp-run/v1'));
   if (principal === null) hash.update(Uint8Array.of(0));
   else {

@@ -50,7 +50,12 @@ export type Run = Submitted &
   (
     | { readonly state: 'queued' }
     | { readonly state: 'running'; readonly startedAt: Date }
-    | { readonly state: 'succeeded'; readonly startedAt: Date | null; readonly finishedAt: Date; readonly result: string }
+    | {
+        readonly state: 'succeeded';
+        readonly startedAt: Date | null;
+        readonly finishedAt: Date;
+        readonly result: string;
+      }
     | {
         readonly state: 'failed' | 'cancelled';
         readonly startedAt: Date | null;
