@@ -1,1 +1,21 @@
-export {};
+export type {
+  Catalogue,
+  Claim,
+  ClaimKey,
+  ClaimRequest,
+  LiveWorker,
+  News,
+  Repeat,
+  RunFilter,
+  RunStore,
+  Session,
+  SessionLimits,
+  SessionStore,
+  Signal,
+  Store,
+  Submission,
+  ToolStore,
+  Watched,
+  WorkerStore,
+} from './contract.js';
+export { openStore } from './open-store.js';

@@ -1,0 +1,627 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
+import type { ToolDefinition } from '@holdfast/tools';
+import type { ClaimRequest, Signal, Store } from './contract.js';
+
+/** Where a suite finds its store. */
+export interface Space {
+  /** Opens the store; each call as another process would. */
+  open(): Promise<Store>;
+  /** Removes what the suite left. */
+  dispose(): Promise<void>;
+}
+
+let counter = 0;
+const unique = (name: string): string => `${name}-${++counter}`;
+const instant = (seconds: number): Date => new Date(Date.UTC(2020, 0, 1) + seconds * 1000);
+
+function newRun(change: Partial<NewRun> = {}): NewRun {
+  return {
+    id: freshRunId(Date.now()),
+    workflow: 'mcp:tool:refund_order',
+    tool: 'refund_order',
+    toolClass: 'write',
+    principal: { realm: 'apikey', id: 'desk' },
+    arguments: '{"order_id":"o-17"}',
+    digest: 'a1_x',
+    definition: 'd1_x',
+    ...change,
+  };
+}
+
+const tokenId = (): RunId => `r1_${(++counter).toString(16).padStart(64, '0')}` as RunId;
+
+/**
+ * What every store keeps. One function, no opt-outs: a store that cannot pass a line is not
+ * a store of Holdfast. Two store objects on one space stand for two processes.
+ */
+export function storeConformance(name: string, makeSpace: () => Promise<Space>): void {
+  describe(`${name} keeps the store contract`, () => {
+    let space: Space;
+    let store: Store;
+    let other: Store;
+
+    beforeAll(async () => {
+      space = await makeSpace();
+      // At once: two processes may find an empty database together.
+      [store, other] = (await Promise.all([space.open(), space.open()])) as [Store, Store];
+    });
+    afterAll(async () => {
+      await store.close();
+      await other.close();
+      await space.dispose();
+    });
+
+    /** A live worker that serves one workflow of its own, so that tests share the queue without meeting. */
+    async function worker(
+      change: Partial<ClaimRequest> = {},
+      leaseMs = 1_000_000_000,
+      now = instant(0),
+    ): Promise<ClaimRequest> {
+      const request = {
+        worker: unique('worker'),
+        workflows: [unique('mcp:tool:t')],
+        definitions: ['d1_x'],
+        definitionGraceMs: 1_000,
+        limit: 10,
+        sweep: true,
+        ...change,
+      };
+      await store.workers.join(
+        { id: request.worker, group: 'default', workflows: request.workflows },
+        leaseMs,
+        now,
+      );
+      return request;
+    }
+
+    async function submit(
+      request: ClaimRequest,
+      change: Partial<NewRun> = {},
+      now = instant(0),
+    ): Promise<Run> {
+      const submission = await store.runs.submit(
+        newRun({ workflow: request.workflows[0]!, ...change }),
+        {},
+        now,
+      );
+      if (submission.kind !== 'fresh') throw new Error(`expected a fresh run, got ${submission.kind}`);
+      return submission.run;
+    }
+
+    describe('submit', () => {
+      test('keeps a run as it was given, queued', async () => {
+        const run = newRun({
+          id: tokenId(),
+          workflow: unique('w'),
+          arguments: '{"text":"\\u0000 \\ud83d 😀 \u2028"}',
+        });
+        const { run: kept } = (await store.runs.submit(run, {}, instant(5))) as { run: Run };
+        expect(kept).toEqual({
+          ...run,
+          state: 'queued',
+          attempt: 0,
+          submittedAt: instant(5),
+          seq: expect.any(Number),
+        });
+        expect(await other.runs.get(run.id)).toEqual(kept);
+      });
+
+      test('a second one with the same id finds the first, whatever it brings (idem:one-completion)', async () => {
+        const run = newRun({ id: tokenId(), workflow: unique('w') });
+        const first = await store.runs.submit(run);
+        const second = await other.runs.submit({ ...run, digest: 'a1_other', arguments: '{}' });
+        expect(first.kind).toBe('fresh');
+        expect(second).toEqual({ ...first, kind: 'attached' });
+      });
+
+      test('of many at once, on two processes, one makes the run (BEHAVIOURS 51)', async () => {
+        const run = newRun({ id: tokenId(), workflow: unique('w') });
+        const all = await Promise.all(
+          Array.from({ length: 40 }, (_, i) => (i % 2 ? store : other).runs.submit(run)),
+        );
+        expect(all.filter(({ kind }) => kind === 'fresh')).toHaveLength(1);
+        expect(new Set(all.map((submission) => (submission as { run: Run }).run.seq)).size).toBe(1);
+      });
+
+      test('an anonymous caller has no principal', async () => {
+        const run = newRun({ principal: null, workflow: unique('w') });
+        await store.runs.submit(run);
+        expect((await store.runs.get(run.id))?.principal).toBeNull();
+      });
+
+      test('a run that was never made is not found', async () => {
+        expect(await store.runs.get(freshRunId(0))).toBeUndefined();
+      });
+
+      test('a megabyte of arguments is kept', async () => {
+        const run = newRun({
+          workflow: unique('w'),
+          arguments: JSON.stringify({ text: 'ü'.repeat(500_000) }),
+        });
+        await store.runs.submit(run);
+        expect((await other.runs.get(run.id))?.arguments).toBe(run.arguments);
+      });
+    });
+
+    describe('a repeat without a token', () => {
+      test('attaches while the first is open, however old, and within the window after it', async () => {
+        const request = await worker();
+        const repeat = { key: unique('k'), windowMs: 60_000 };
+        const again = async (seconds: number): Promise<unknown> => {
+          const submission = await other.runs.submit(
+            newRun({ workflow: request.workflows[0]! }),
+            { repeat },
+            instant(seconds),
+          );
+          return submission.kind === 'expired' ? submission : [submission.kind, submission.run.seq];
+        };
+        const [kind, seq] = (await again(0)) as [string, number];
+        expect(kind).toBe('fresh');
+        expect(await again(3_600)).toEqual(['attached', seq]);
+        const [claim] = await store.runs.claim(request, instant(1));
+        await store.runs.finish(claim!, { state: 'succeeded', result: '{}' }, instant(2));
+        expect(await again(59)).toEqual(['attached', seq]);
+        expect(await again(61)).toEqual(['fresh', expect.any(Number)]);
+      });
+
+      test('of many at once, on two processes, one makes the run', async () => {
+        const repeat = { key: unique('k'), windowMs: 60_000 };
+        const workflow = unique('w');
+        const all = await Promise.all(
+          Array.from({ length: 20 }, (_, i) =>
+            (i % 2 ? store : other).runs.submit(newRun({ workflow }), { repeat }),
+          ),
+        );
+        expect(all.filter(({ kind }) => kind === 'fresh')).toHaveLength(1);
+        expect(new Set(all.map((submission) => (submission as { run: Run }).run.seq)).size).toBe(1);
+      });
+    });
+
+    describe('claim', () => {
+      test('gives the oldest runs first, running, attempt counted', async () => {
+        const request = await worker();
+        const runs = [await submit(request), await submit(request), await submit(request)];
+        const claims = await store.runs.claim({ ...request, limit: 2 }, instant(3));
+        expect(claims.map(({ run }) => run)).toEqual(
+          runs.slice(0, 2).map((run) => ({ ...run, state: 'running', attempt: 1, startedAt: instant(3) })),
+        );
+        expect(await other.runs.get(runs[0]!.id)).toEqual(claims[0]!.run);
+        expect((await store.runs.claim(request, instant(3))).map(({ seq }) => seq)).toEqual([runs[2]!.seq]);
+      });
+
+      test('two workers never get the same run (run:fenced)', async () => {
+        const request = await worker();
+        const second = await worker({ workflows: request.workflows });
+        for (let i = 0; i < 30; i++) await submit(request);
+        const claimed = await Promise.all(
+          Array.from({ length: 12 }, (_, i) =>
+            i % 2
+              ? store.runs.claim({ ...request, limit: 5 }, instant(1))
+              : other.runs.claim({ ...second, limit: 5 }, instant(1)),
+          ),
+        );
+        const seqs = claimed.flat().map(({ seq }) => seq);
+        expect(seqs).toHaveLength(new Set(seqs).size);
+        expect(seqs).toHaveLength(30);
+      });
+
+      test('leaves runs of tools that the worker does not serve (BEHAVIOURS 71)', async () => {
+        const request = await worker();
+        await submit(request, { workflow: unique('elsewhere') });
+        expect(await store.runs.claim(request, instant(1))).toEqual([]);
+      });
+
+      test('gives nothing to a worker that is not live', async () => {
+        const request = await worker({}, 1_000);
+        await submit(request);
+        expect(await store.runs.claim(request, instant(2))).toEqual([]);
+        expect(await store.runs.claim({ ...request, worker: unique('nobody') }, instant(0))).toEqual([]);
+      });
+
+      test('leaves a run of another definition to workers that match it, for a while', async () => {
+        const request = await worker();
+        const run = await submit(request, { definition: 'd1_newer' });
+        expect(await store.runs.claim(request, instant(0.5))).toEqual([]);
+        expect((await store.runs.claim(request, instant(1.5))).map(({ seq }) => seq)).toEqual([run.seq]);
+      });
+
+      test('without a sweep, finds what was queued since, also by other processes', async () => {
+        const request = await worker();
+        await store.runs.claim(request, instant(0));
+        await submit(request);
+        expect(await store.runs.claim({ ...request, sweep: false }, instant(0))).toHaveLength(1);
+        const heard = signalsOf(store, 'queued', 'everything');
+        await other.runs.submit(newRun({ workflow: request.workflows[0]! }), {}, instant(0));
+        await heard.next;
+        expect(await store.runs.claim({ ...request, sweep: false }, instant(0))).toHaveLength(1);
+      });
+    });
+
+    describe('finish', () => {
+      test('records a result, once', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        const result =
+          '{"content":[{"type":"text","text":"\\u0000 \\ud83d 😀"}],"structuredContent":{"id":1915883588174806058}}';
+        expect(await store.runs.finish(claim!, { state: 'succeeded', result }, instant(2))).toBe(true);
+        const ended = {
+          ...run,
+          state: 'succeeded',
+          attempt: 1,
+          startedAt: instant(1),
+          finishedAt: instant(2),
+          result,
+        };
+        expect(await other.runs.get(run.id)).toEqual(ended);
+        expect(await store.runs.finish(claim!, { state: 'succeeded', result: '{}' }, instant(3))).toBe(false);
+        expect(await store.runs.submit(newRun({ id: run.id }))).toEqual({ kind: 'attached', run: ended });
+      });
+
+      test('records a failure and reads it again as it was', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        const error = { name: 'ToolError', message: 'no \0 way', outcome: 'ran', retryable: false } as const;
+        await store.runs.finish(claim!, { state: 'failed', error }, instant(2));
+        expect(await other.runs.get(run.id)).toMatchObject({ state: 'failed', error });
+      });
+
+      test('of many at once, each ends its own run', async () => {
+        const request = await worker({ limit: 50 });
+        for (let i = 0; i < 50; i++) await submit(request);
+        const claims = await store.runs.claim(request, instant(1));
+        const ended = await Promise.all(
+          claims.map((claim) =>
+            store.runs.finish(claim, { state: 'succeeded', result: `{"n":${claim.seq}}` }),
+          ),
+        );
+        expect(ended.every(Boolean)).toBe(true);
+        for (const claim of claims)
+          expect(await store.runs.get(claim.run.id)).toMatchObject({ result: `{"n":${claim.seq}}` });
+      });
+
+      test('with a token that was never given changes nothing', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        await store.runs.claim(request, instant(1));
+        expect(
+          await store.runs.finish(
+            { seq: run.seq, token: '0b1f9c0e-0000-4000-8000-000000000000' },
+            { state: 'succeeded', result: '{}' },
+          ),
+        ).toBe(false);
+        expect(await store.runs.get(run.id)).toMatchObject({ state: 'running' });
+      });
+    });
+
+    describe('leases', () => {
+      test('when a lease runs out its runs come back, and the late worker is refused (run:fenced)', async () => {
+        const request = await worker({}, 10_000);
+        const second = await worker({ workflows: request.workflows }, 100_000);
+        const run = await submit(request);
+        const [late] = await store.runs.claim(request, instant(1));
+        expect(await other.workers.recover(instant(9))).toBe(0);
+        expect(await other.workers.recover(instant(11))).toBe(1);
+        expect(await store.runs.get(run.id)).toMatchObject({ state: 'queued', attempt: 1 });
+        const [taken] = await other.runs.claim(second, instant(12));
+        expect(taken!.run).toMatchObject({ seq: run.seq, attempt: 2 });
+        expect(taken!.token).not.toBe(late!.token);
+        expect(await store.runs.report(late!, [{ n: 1_000_001, value: 1 }])).toBe(false);
+        expect(await store.runs.finish(late!, { state: 'succeeded', result: '{"by":"late"}' })).toBe(false);
+        expect(await store.workers.renew(request.worker, 10_000, instant(12))).toBe(false);
+        expect(await other.runs.finish(taken!, { state: 'succeeded', result: '{"by":"second"}' })).toBe(true);
+        expect(await store.runs.get(run.id)).toMatchObject({ result: '{"by":"second"}', attempt: 2 });
+      });
+
+      test('renewing keeps what the worker holds', async () => {
+        const request = await worker({}, 10_000);
+        await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        expect(await store.workers.renew(request.worker, 10_000, instant(9))).toBe(true);
+        await other.workers.recover(instant(15));
+        expect(await store.runs.finish(claim!, { state: 'succeeded', result: '{}' })).toBe(true);
+      });
+
+      test('a run handed back is claimed again at once (BEHAVIOURS 76)', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        const heard = signalsOf(other, 'queued', 'everything');
+        await store.runs.release([claim!]);
+        await heard.next;
+        expect(await other.runs.claim({ ...request, sweep: false }, instant(1))).toMatchObject([
+          { run: { seq: run.seq, attempt: 2 } },
+        ]);
+        expect(await store.runs.finish(claim!, { state: 'succeeded', result: '{}' })).toBe(false);
+      });
+
+      test('a worker that leaves gives back what it holds', async () => {
+        const request = await worker();
+        await submit(request);
+        await store.runs.claim(request, instant(1));
+        await store.workers.leave(request.worker);
+        const next = await worker({ workflows: request.workflows });
+        expect(await store.runs.claim(next, instant(1))).toHaveLength(1);
+      });
+
+      test('live workers are told with what they serve, until their lease ends', async () => {
+        const request = await worker({}, 10_000);
+        const serving = async (seconds: number): Promise<boolean> =>
+          (await other.workers.live(instant(seconds))).some(
+            ({ workflows }) => workflows[0] === request.workflows[0],
+          );
+        expect(await serving(9)).toBe(true);
+        expect(await serving(11)).toBe(false);
+      });
+    });
+
+    describe('news', () => {
+      test('gives events after the known one, in order, and the end with all of them', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const idle = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        expect(await store.runs.news([{ seq: run.seq, after: 0 }])).toEqual([]);
+        await store.runs.report(
+          claim!,
+          [
+            { n: 1_000_001, value: 0.25, total: 1, message: 'a quarter \0' },
+            { n: 1_000_002, value: 0.5 },
+          ],
+          instant(2),
+        );
+        const first = {
+          n: 1_000_001,
+          at: instant(2),
+          progress: { value: 0.25, total: 1, message: 'a quarter \0' },
+        };
+        const second = { n: 1_000_002, at: instant(2), progress: { value: 0.5 } };
+        expect(
+          await other.runs.news([
+            { seq: run.seq, after: 0 },
+            { seq: idle.seq, after: 0 },
+          ]),
+        ).toEqual([{ seq: run.seq, events: [first, second] }]);
+        expect(await other.runs.news([{ seq: run.seq, after: 1_000_002 }])).toEqual([]);
+        await store.runs.finish(claim!, { state: 'succeeded', result: '{}' });
+        const [news] = await other.runs.news([{ seq: run.seq, after: 1_000_001 }]);
+        expect(news).toMatchObject({
+          seq: run.seq,
+          events: [second],
+          ended: { state: 'succeeded', result: '{}' },
+        });
+        expect(await other.runs.events(run.seq)).toEqual([first, second]);
+      });
+
+      test('progress and ends are signalled to other processes', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        for (const step of [
+          () => store.runs.report(claim!, [{ n: 1_000_001, value: 1 }]),
+          () => store.runs.finish(claim!, { state: 'succeeded', result: '{}' }),
+        ]) {
+          const heard = signalsOf(other, 'runs', 'everything');
+          await step();
+          const signal = await heard.next;
+          if (signal.kind === 'runs') expect(signal.seqs).toContain(run.seq);
+        }
+      });
+    });
+
+    describe('list', () => {
+      test('newest first, by state, tool and caller, page by page', async () => {
+        const tool = unique('tool');
+        const request = await worker();
+        const change = { tool, principal: { realm: 'apikey', id: unique('lister') } };
+        const seqs: number[] = [];
+        for (let i = 0; i < 5; i++) seqs.unshift((await submit(request, change)).seq);
+        const of = async (filter: object): Promise<number[]> =>
+          (await other.runs.list({ limit: 10, tool, ...filter })).map(({ seq }) => seq);
+        expect(await of({})).toEqual(seqs);
+        expect(await of({ limit: 2 })).toEqual(seqs.slice(0, 2));
+        expect(await of({ limit: 2, before: seqs[1]! })).toEqual(seqs.slice(2, 4));
+        expect(await of({ principal: change.principal.id })).toEqual(seqs);
+        expect(await of({ principal: 'nobody' })).toEqual([]);
+        const claims = await store.runs.claim({ ...request, limit: 2 }, instant(1));
+        await store.runs.finish(claims[0]!, { state: 'succeeded', result: '{}' });
+        expect(await of({ state: 'queued' })).toEqual(seqs.slice(0, 3));
+        expect(await of({ state: 'running' })).toEqual([seqs[3]]);
+        expect(await of({ state: 'succeeded' })).toEqual([seqs[4]]);
+        expect(await of({ state: 'failed' })).toEqual([]);
+      });
+
+      test('finds other runs of the same tool, caller and arguments', async () => {
+        const request = await worker();
+        const change = { tool: unique('tool') };
+        const [one, two] = [await submit(request, change), await submit(request, change)];
+        await submit(request, { ...change, digest: 'a1_other' });
+        await submit(request, { ...change, principal: null });
+        await submit(request, { ...change, principal: { realm: 'override', id: 'desk' } });
+        expect((await store.runs.list({ like: one, limit: 10 })).map(({ seq }) => seq)).toEqual([two.seq]);
+      });
+
+      test('the queue tells how many wait and since when', async () => {
+        const before = (await store.runs.queue()).queued;
+        const request = await worker();
+        await submit(request, {}, instant(-1_000_000));
+        expect(await other.runs.queue()).toEqual({ queued: before + 1, oldest: instant(-1_000_000) });
+        await store.runs.claim(request, instant(1));
+        expect((await store.runs.queue()).queued).toBe(before);
+      });
+    });
+
+    describe('retention', () => {
+      test('removes what ended before, in steps, never an open run; the token is new then (BEHAVIOURS R7)', async () => {
+        const request = await worker();
+        const id = tokenId();
+        const ended = [await submit(request, { id }), await submit(request), await submit(request)];
+        const claims = await store.runs.claim(request, instant(1));
+        await store.runs.report(claims[0]!, [{ n: 1_000_001, value: 1 }]);
+        const open = await submit(request, {}, instant(-100));
+        for (const [i, claim] of claims.entries())
+          await store.runs.finish(claim, { state: 'succeeded', result: '{}' }, instant(-50 + i));
+        expect(await store.runs.removeFinished(instant(-50), 10)).toBe(0);
+        expect(await store.runs.removeFinished(instant(-48), 1)).toBe(1);
+        expect(await store.runs.removeFinished(instant(-48), 10)).toBe(1);
+        expect(await store.runs.get(ended[0]!.id)).toBeUndefined();
+        expect(await store.runs.events(ended[0]!.seq)).toEqual([]);
+        expect(await store.runs.get(ended[2]!.id)).toBeDefined();
+        expect(await store.runs.get(open.id)).toMatchObject({ state: 'queued' });
+        expect(await store.runs.submit(newRun({ id }))).toMatchObject({ kind: 'fresh' });
+      });
+
+      test('a remembered token is told as used until its time (BEHAVIOURS R7)', async () => {
+        const request = await worker();
+        const id = tokenId();
+        await submit(request, { id });
+        const [claim] = await store.runs.claim(request, instant(1));
+        await store.runs.finish(claim!, { state: 'succeeded', result: '{}' }, instant(-20));
+        await store.runs.removeFinished(instant(-19), 10, { rememberUntil: instant(100) }, instant(0));
+        expect(await other.runs.submit(newRun({ id }), {}, instant(99))).toEqual({ kind: 'expired' });
+        expect(await other.runs.submit(newRun({ id }), {}, instant(101))).toMatchObject({ kind: 'fresh' });
+      });
+    });
+
+    describe('sessions', () => {
+      const limits = { max: 1_000_000, idleMs: 3_600_000 };
+      const session = (change: object = {}) => ({
+        id: unique('session-id'),
+        principal: { realm: 'apikey', id: 'desk' },
+        protocolVersion: '2025-11-25',
+        client: { capabilities: { elicitation: {} }, clientInfo: { name: 'host', version: '1' } },
+        ...change,
+      });
+
+      test('one opened here is found there, until closed; closing is signalled', async () => {
+        const opened = session();
+        expect(await store.sessions.open(opened, limits, instant(0))).toBe('opened');
+        expect(await other.sessions.get(opened.id, limits.idleMs, instant(0))).toEqual(opened);
+        const heard = signalsOf(other, 'session', 'everything');
+        await store.sessions.close(opened.id);
+        const signal = await heard.next;
+        if (signal.kind === 'session') expect(signal.id).toBe(opened.id);
+        expect(await other.sessions.get(opened.id, limits.idleMs, instant(0))).toBeUndefined();
+        await store.sessions.close(opened.id);
+      });
+
+      test('one never opened is not found', async () => {
+        expect(await store.sessions.get('never', limits.idleMs)).toBeUndefined();
+      });
+
+      test('an idle one is gone; use keeps it', async () => {
+        const [idle, used] = [session({ principal: null }), session({ principal: null })];
+        for (const one of [idle, used]) await store.sessions.open(one, limits, instant(0));
+        await other.sessions.touch([used.id], instant(1_800));
+        expect(await store.sessions.get(idle.id, limits.idleMs, instant(3_600))).toBeUndefined();
+        expect(await store.sessions.get(used.id, limits.idleMs, instant(3_600))).toEqual(used);
+      });
+
+      test('the limit holds over all processes, and room returns (BEHAVIOURS R3)', async () => {
+        const at = instant(1_000_000);
+        const room = (await store.sessions.count(limits.idleMs, at)) + 5;
+        const opening = Array.from({ length: 12 }, () => session());
+        const answers = await Promise.all(
+          opening.map((one, i) => (i % 2 ? store : other).sessions.open(one, { ...limits, max: room }, at)),
+        );
+        expect(answers.filter((answer) => answer === 'opened')).toHaveLength(5);
+        expect(answers.filter((answer) => answer === 'full')).toHaveLength(7);
+        expect(await store.sessions.count(limits.idleMs, at)).toBe(room);
+        await store.sessions.close(opening[answers.indexOf('opened')]!.id);
+        expect(await other.sessions.open(session(), { ...limits, max: room }, at)).toBe('opened');
+        expect(await other.sessions.open(session(), { ...limits, max: room }, at)).toBe('full');
+        expect(await other.sessions.open(session(), { ...limits, max: room }, instant(1_003_600))).toBe(
+          'opened',
+        );
+      });
+
+      test('a caller may have a limit of its own', async () => {
+        const principal = { realm: 'apikey', id: unique('crowd') };
+        const own = { ...limits, maxPerPrincipal: 1 };
+        expect(await store.sessions.open(session({ principal }), own)).toBe('opened');
+        expect(await store.sessions.open(session({ principal }), own)).toBe('principal-full');
+        expect(
+          await store.sessions.open(session({ principal: { ...principal, realm: 'override' } }), own),
+        ).toBe('opened');
+      });
+    });
+
+    describe('tools', () => {
+      const definition = (toolName: string, digest: string): ToolDefinition => ({
+        name: toolName,
+        description: 'It says \0 and 😀.',
+        inputSchema: { type: 'object' },
+        toolClass: 'read',
+        digest,
+      });
+      const named = async (at: Store, prefix: string): Promise<string[]> =>
+        (await at.tools.list())!.tools
+          .filter(({ name }) => name.startsWith(prefix))
+          .map(({ name, digest }) => `${name} ${digest}`);
+
+      test('a group registers its set, replaces it, and retires what it dropped (BEHAVIOURS 71)', async () => {
+        const [group, prefix] = [unique('group'), unique('p')];
+        await store.tools.register(group, [definition(`${prefix}_a`, '1'), definition(`${prefix}_b`, '1')]);
+        expect((await other.tools.list())!.tools).toContainEqual(definition(`${prefix}_a`, '1'));
+        const heard = signalsOf(other, 'tools', 'everything');
+        await store.tools.register(group, [definition(`${prefix}_b`, '2')]);
+        await heard.next;
+        expect(await named(other, prefix)).toEqual([`${prefix}_b 2`]);
+      });
+
+      test('of two groups the later registration counts; the same set again changes nothing', async () => {
+        const [one, two, prefix] = [unique('group'), unique('group'), unique('p')];
+        await store.tools.register(one, [definition(prefix, '1')]);
+        await store.tools.register(two, [definition(prefix, '2')]);
+        expect(await named(other, prefix)).toEqual([`${prefix} 2`]);
+        await store.tools.register(one, [definition(prefix, '1')]);
+        expect(await named(other, prefix)).toEqual([`${prefix} 2`]);
+        await store.tools.register(two, []);
+        expect(await named(other, prefix)).toEqual([`${prefix} 1`]);
+      });
+
+      test('an unchanged catalogue is not sent again', async () => {
+        const { revision } = (await store.tools.list())!;
+        expect(await other.tools.list(revision)).toBeUndefined();
+        await store.tools.register(unique('group'), [definition(unique('p'), '1')]);
+        expect((await other.tools.list(revision))!.revision).toBeGreaterThan(revision);
+      });
+    });
+
+    test('a secret is made once, whoever asks', async () => {
+      const name = unique('secret');
+      const made = await Promise.all(
+        [store, other, store, other].map((at, i) => at.secret(name, () => `made by ${i}`)),
+      );
+      expect(new Set(made).size).toBe(1);
+      expect(await other.secret(name, () => 'later')).toBe(made[0]);
+    });
+
+    test('it answers a ping', async () => {
+      await expect(store.ping()).resolves.toBeUndefined();
+    });
+
+    test('after close every verb says so, and closing again is fine', async () => {
+      const third = await (await makeSpace()).open();
+      await third.close();
+      await third.close();
+      await expect(third.runs.submit(newRun())).rejects.toMatchObject({ code: 'store-closed' });
+      await expect(third.ping()).rejects.toMatchObject({ code: 'store-closed' });
+    });
+  });
+}
+
+/** The next signal of one of `kinds`; subscribe before the act that sends it. */
+function signalsOf(store: Store, ...kinds: Signal['kind'][]): { readonly next: Promise<Signal> } {
+  return {
+    next: new Promise((resolve) => {
+      const unsubscribe = store.subscribe((signal) => {
+        if (!kinds.includes(signal.kind)) return;
+        unsubscribe();
+        resolve(signal);
+      });
+    }),
+  };
+}

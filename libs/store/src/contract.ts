@@ -1,0 +1,258 @@
+/**
+ * The run store: one contract in domain verbs, kept by every store and checked by one suite
+ * (`conformance.ts`), so that nothing outside this library knows which store it talks to.
+ *
+ * Time: a verb that depends on it takes `now`, the instant used instead of the store's own
+ * clock. The product never passes it: only the store's clock is compared between processes
+ * (BEHAVIOURS R10). The suite does, so that it never sleeps.
+ *
+ * Faults: every verb may throw RunError `store-unavailable`: the store could not be reached
+ * or did not answer in time. It heals by itself. For `submit` and `finish` it means that the
+ * outcome is not known; both are safe to repeat.
+ */
+import type { NewRun, Principal, Progress, Run, RunEnd, RunEvent, RunId, RunState } from '@holdfast/run';
+import type { ToolDefinition } from '@holdfast/tools';
+
+export interface Store {
+  readonly kind: 'memory' | 'sqlite' | 'postgres';
+  readonly runs: RunStore;
+  readonly workers: WorkerStore;
+  readonly sessions: SessionStore;
+  readonly tools: ToolStore;
+
+  /** The value kept under `name`; made with `make` and kept by whoever asks first, in any process. */
+  secret(name: string, make: () => string): Promise<string>;
+
+  /** Calls `listener` on each signal until the returned function is called. A listener never throws. */
+  subscribe(listener: (signal: Signal) => void): () => void;
+
+  /**
+   * Whether signals of other processes arrive. While false nobody is woken and everything must
+   * be polled; when it turns true again an `everything` signal follows.
+   */
+  readonly hearing: boolean;
+
+  /** Resolves when the store answers. */
+  ping(): Promise<void>;
+
+  /** Lets go of connections and timers. Safe twice; verbs after it throw `store-closed`. */
+  close(): Promise<void>;
+}
+
+/**
+ * News from any process. A signal is a hint to look, never a fact: it may come late, twice, or
+ * not at all, and a slow poll covers what was missed.
+ */
+export type Signal =
+  /** Runs were queued, or came back to the queue. */
+  | { readonly kind: 'queued' }
+  /** These runs (by `seq`) reported progress or ended. */
+  | { readonly kind: 'runs'; readonly seqs: readonly number[] }
+  /** The registered tools changed. */
+  | { readonly kind: 'tools' }
+  /** A session was closed. */
+  | { readonly kind: 'session'; readonly id: string }
+  /** Signals may have been missed: look at everything. */
+  | { readonly kind: 'everything' };
+
+export interface RunStore {
+  /**
+   * Keeps a run and queues it, or finds the one already there. Once resolved, the run is
+   * durable. Two calls with one id, on any two processes, make one run (BEHAVIOURS R8).
+   *
+   * - `fresh`: this call made the run
+   * - `attached`: it was there already, in whatever state; whether its arguments are the same
+   *   is for the caller to compare
+   * - `expired`: the run was removed, and its token is remembered as used (BEHAVIOURS R7)
+   */
+  submit(run: NewRun, options?: { readonly repeat?: Repeat }, now?: Date): Promise<Submission>;
+
+  get(id: RunId): Promise<Run | undefined>;
+
+  /**
+   * What is new of the runs that somebody waits for: events after `after`, in order, and the
+   * run itself once it has ended. Runs without news are left out. When a run is given as ended,
+   * its events are complete.
+   */
+  news(watched: readonly Watched[]): Promise<News[]>;
+
+  /**
+   * Takes up to `limit` queued runs of `workflows` for a worker, oldest first. Two claims never
+   * take the same run: each carries a fresh random token that `report` and `finish` check.
+   * Nothing is claimed for a worker that is not live.
+   */
+  claim(request: ClaimRequest, now?: Date): Promise<Claim[]>;
+
+  /** Keeps progress of a running attempt. False: the claim is no longer good, nothing was kept. */
+  report(
+    claim: ClaimKey,
+    events: readonly (Progress & { readonly n: number })[],
+    now?: Date,
+  ): Promise<boolean>;
+
+  /**
+   * Ends a run. False: the claim is no longer good (the lease ran out and another attempt has
+   * it, or it ended already) and nothing was changed: `run:fenced`.
+   */
+  finish(claim: ClaimKey, end: RunEnd, now?: Date): Promise<boolean>;
+
+  /** Hands runs back to the queue, to be claimed at once by anybody. Claims no longer good are passed over. */
+  release(claims: readonly ClaimKey[]): Promise<void>;
+
+  events(seq: number): Promise<RunEvent[]>;
+
+  /** Newest first. `before` is the `seq` of the last run of the page before. */
+  list(filter: RunFilter): Promise<Run[]>;
+
+  /** Store-wide: how many runs wait for a worker, and since when the oldest does. */
+  queue(): Promise<{ readonly queued: number; readonly oldest: Date | undefined }>;
+
+  /**
+   * Removes up to `limit` runs that ended before `before`, oldest first, in one small step.
+   * Runs that have not ended are never removed. With `rememberUntil`, the ids of those made
+   * from a token are remembered as used until then.
+   * @returns how many were removed
+   */
+  removeFinished(
+    before: Date,
+    limit: number,
+    options?: { readonly rememberUntil?: Date },
+    now?: Date,
+  ): Promise<number>;
+}
+
+/** Makes `submit` attach to an earlier run of `key` that has not ended or was submitted at most `windowMs` ago. */
+export interface Repeat {
+  readonly key: string;
+  readonly windowMs: number;
+}
+
+export type Submission =
+  { readonly kind: 'fresh' | 'attached'; readonly run: Run } | { readonly kind: 'expired' };
+
+export interface Watched {
+  readonly seq: number;
+  /** The `n` of the last event already known; 0 for none. */
+  readonly after: number;
+}
+
+export interface News {
+  readonly seq: number;
+  readonly events: readonly RunEvent[];
+  /** Present once the run has ended. */
+  readonly ended?: Run;
+}
+
+export interface ClaimRequest {
+  readonly worker: string;
+  readonly workflows: readonly string[];
+  /**
+   * Digests of the definitions that the worker serves. A run submitted against another one is
+   * left for `definitionGraceMs` to workers that match it.
+   */
+  readonly definitions: readonly string[];
+  readonly definitionGraceMs: number;
+  readonly limit: number;
+  /** Look at the whole queue, not only behind the last claim. Slower; finds what a lost signal hid. */
+  readonly sweep: boolean;
+}
+
+/** What `report`, `finish` and `release` need to know of a claim. */
+export interface ClaimKey {
+  readonly seq: number;
+  readonly token: string;
+}
+
+export interface Claim extends ClaimKey {
+  /** The run as it is now: running, `attempt` counted up. */
+  readonly run: Run;
+}
+
+export interface RunFilter {
+  readonly state?: RunState;
+  readonly tool?: string;
+  /** The id of a principal, in any realm. */
+  readonly principal?: string;
+  /** Runs of the same tool, caller and arguments as this one, itself left out. */
+  readonly like?: Run;
+  readonly before?: number;
+  readonly limit: number;
+}
+
+export interface WorkerStore {
+  /** Makes a worker live for `leaseMs`. */
+  join(worker: LiveWorker & { readonly id: string }, leaseMs: number, now?: Date): Promise<void>;
+
+  /**
+   * Renews the lease of a worker and so of all that it holds.
+   * False: the lease ran out and its runs were given back; the worker must `join` anew.
+   */
+  renew(id: string, leaseMs: number, now?: Date): Promise<boolean>;
+
+  /** Ends a lease at once. What the worker still holds goes back to the queue. */
+  leave(id: string): Promise<void>;
+
+  /**
+   * Gives the runs of workers whose lease ran out back to the queue.
+   * @returns how many runs
+   */
+  recover(now?: Date): Promise<number>;
+
+  live(now?: Date): Promise<LiveWorker[]>;
+}
+
+export interface LiveWorker {
+  readonly group: string;
+  readonly workflows: readonly string[];
+}
+
+/** A session of a host from before 2026-07-28. The modern era has none. */
+export interface Session {
+  /** At least 128 random bits. */
+  readonly id: string;
+  readonly principal: Principal | null;
+  readonly protocolVersion: string;
+  /** What the host said of itself at `initialize`: `{capabilities, clientInfo}`. */
+  readonly client: unknown;
+}
+
+export interface SessionLimits {
+  readonly max: number;
+  readonly idleMs: number;
+  readonly maxPerPrincipal?: number;
+}
+
+export interface SessionStore {
+  /** Opens a session in one atomic step: idle ones are dropped first, then the limits hold (BEHAVIOURS R3). */
+  open(session: Session, limits: SessionLimits, now?: Date): Promise<'opened' | 'full' | 'principal-full'>;
+
+  /** The session, unless it was never opened, is closed, or has been idle for `idleMs`. */
+  get(id: string, idleMs: number, now?: Date): Promise<Session | undefined>;
+
+  /** Says that these sessions are in use. */
+  touch(ids: readonly string[], now?: Date): Promise<void>;
+
+  close(id: string): Promise<void>;
+
+  count(idleMs: number, now?: Date): Promise<number>;
+}
+
+export interface ToolStore {
+  /**
+   * Makes `definitions` the tools of a worker group, replacing what it had. They stay when no
+   * worker lives. Registering what is registered already changes nothing.
+   */
+  register(group: string, definitions: readonly ToolDefinition[]): Promise<void>;
+
+  /**
+   * All registered tools by name; of two groups that define one name, the later registration
+   * counts. Undefined when nothing has changed since `known`.
+   */
+  list(known?: number): Promise<Catalogue | undefined>;
+}
+
+export interface Catalogue {
+  /** Rises with each change. */
+  readonly revision: number;
+  readonly tools: readonly ToolDefinition[];
+}

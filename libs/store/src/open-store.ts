@@ -1,0 +1,33 @@
+import { RunError } from '@holdfast/run';
+import type { Store } from './contract.js';
+import { openSqlite } from './sqlite.js';
+
+/**
+ * Opens the store that `url` names: `memory:`, `sqlite:PATH` (option `?synchronous=normal`).
+ *
+ * @throws RunError `store-unfit` when it is no store of ours or cannot keep what a store
+ *   promises; trying again does not help. `store-unavailable` when it cannot be reached now.
+ */
+export async function openStore(url: string): Promise<Store> {
+  const scheme = /^([a-z]+):/.exec(url)?.[1];
+  switch (scheme) {
+    case 'memory':
+      return openSqlite({ path: ':memory:' });
+    case 'sqlite': {
+      const [path = '', query] = url.slice('sqlite:'.length).split('?', 2) as [string, string?];
+      return openSqlite({ path, synchronous: synchronousOf(query) });
+    }
+    default:
+      throw new RunError(
+        'store-unfit',
+        `no store is opened by ${scheme ?? 'that'}: use memory:, sqlite:PATH or postgres://…`,
+      );
+  }
+}
+
+function synchronousOf(query: string | undefined): 'full' | 'normal' {
+  const value = new URLSearchParams(query).get('synchronous') ?? 'full';
+  if (value !== 'full' && value !== 'normal')
+    throw new RunError('store-unfit', `synchronous must be full or normal, not ${value}`);
+  return value;
+}

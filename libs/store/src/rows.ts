@@ -1,0 +1,88 @@
+import type { CallError, Principal, Run, RunId, ToolClass } from '@holdfast/run';
+import type { ToolDefinition } from '@holdfast/tools';
+
+/** A row of `runs` joined with its row of `queue`, as the SQL stores select it. Times are milliseconds. */
+export interface RunRow {
+  seq: number;
+  id: string;
+  workflow: string;
+  tool: string;
+  tool_class: string;
+  realm: string | null;
+  principal: string | null;
+  arguments: string;
+  digest: string;
+  definition: string;
+  submitted_at: number;
+  attempt: number;
+  started_at: number | null;
+  finished_at: number | null;
+  state: 'open' | 'succeeded' | 'failed' | 'cancelled';
+  result: string | null;
+  error: string | null;
+  /** From the queue; null when the run has ended. */
+  queue_attempt: number | null;
+  claimed_at: number | null;
+}
+
+export function toRun(row: RunRow): Run {
+  const submitted = {
+    id: row.id as RunId,
+    workflow: row.workflow,
+    tool: row.tool,
+    toolClass: row.tool_class as ToolClass,
+    principal: toPrincipal(row),
+    arguments: row.arguments,
+    digest: row.digest,
+    definition: row.definition,
+    seq: row.seq,
+    submittedAt: new Date(row.submitted_at),
+    attempt: row.queue_attempt ?? row.attempt,
+  };
+  if (row.state === 'open') {
+    return row.claimed_at === null
+      ? { ...submitted, state: 'queued' }
+      : { ...submitted, state: 'running', startedAt: new Date(row.claimed_at) };
+  }
+  const ended = {
+    ...submitted,
+    startedAt: row.started_at === null ? null : new Date(row.started_at),
+    finishedAt: new Date(row.finished_at!),
+  };
+  return row.state === 'succeeded'
+    ? { ...ended, state: 'succeeded', result: row.result! }
+    : { ...ended, state: row.state, error: JSON.parse(row.error!) as CallError };
+}
+
+export function toPrincipal({
+  realm,
+  principal,
+}: {
+  realm: string | null;
+  principal: string | null;
+}): Principal | null {
+  return realm === null || principal === null ? null : { realm, id: principal };
+}
+
+/** Of two definitions of one name the later registration counts. `rows` are ordered by revision. */
+export function toTools(rows: readonly { definition: string }[]): ToolDefinition[] {
+  const byName = new Map<string, ToolDefinition>();
+  for (const row of rows) {
+    const definition = JSON.parse(row.definition) as ToolDefinition;
+    byName.set(definition.name, definition);
+  }
+  return [...byName.values()];
+}
+
+/** Whether a group registers just what it has registered already. */
+export function sameTools(
+  kept: readonly { definition: string }[],
+  offered: readonly ToolDefinition[],
+): boolean {
+  const digests = (list: readonly ToolDefinition[]): string =>
+    list
+      .map(({ digest }) => digest)
+      .sort()
+      .join();
+  return digests(kept.map(({ definition }) => JSON.parse(definition) as ToolDefinition)) === digests(offered);
+}

@@ -1,0 +1,87 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, expect, test } from '@jest/globals';
+import { freshRunId } from '@holdfast/run';
+import { storeConformance } from './conformance.suite.js';
+import { openSqlite } from './sqlite.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'holdfast-sqlite-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let files = 0;
+const newFile = (): string => join(folder, `${++files}.db`);
+
+storeConformance('sqlite', async () => {
+  const path = newFile();
+  return { open: async () => openSqlite({ path }), dispose: async () => {} };
+});
+
+storeConformance('memory', async () => {
+  // Lives in one process, so its two openings are one object.
+  const store = openSqlite({ path: ':memory:' });
+  return { open: async () => store, dispose: async () => {} };
+});
+
+test('a file of a newer version is refused, saying so', () => {
+  const path = newFile();
+  const db = new DatabaseSync(path);
+  db.exec('PRAGMA user_version = 99');
+  db.close();
+  expect(() => openSqlite({ path })).toThrow(/store: it was written by a newer version \(schema 99/);
+});
+
+test('a file that is no database is refused, naming it', () => {
+  const path = newFile();
+  writeFileSync(path, 'this is not a database, it only looks like a file of some size'.repeat(20));
+  expect(() => openSqlite({ path })).toThrow(
+    new RegExp(`${path} cannot be used as the store: .*not a database`),
+  );
+});
+
+test('a missing folder is made, and the file is for its owner only', async () => {
+  const path = join(folder, 'a', 'b', 'runs.db');
+  const store = openSqlite({ path });
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  await store.close();
+});
+
+test('a write waits for a lock of another process without failing', async () => {
+  const path = newFile();
+  const store = openSqlite({ path });
+  const holder = new DatabaseSync(path);
+  holder.exec('BEGIN IMMEDIATE');
+  const pinged = store.secret('name', () => 'value');
+  const first = await Promise.race([
+    pinged,
+    new Promise((resolve) => setImmediate(() => setImmediate(() => resolve('still waiting')))),
+  ]);
+  expect(first).toBe('still waiting');
+  holder.exec('COMMIT');
+  expect(await pinged).toBe('value');
+  holder.close();
+  await store.close();
+});
+
+test('one write that fails does not fail those that share its transaction', async () => {
+  const store = openSqlite({ path: newFile() });
+  const run = {
+    id: freshRunId(0),
+    workflow: 'w',
+    tool: 't',
+    toolClass: 'write' as const,
+    principal: null,
+    arguments: '{}',
+    digest: 'a1_x',
+    definition: 'd1_x',
+  };
+  const [good, bad, alsoGood] = await Promise.allSettled([
+    store.runs.submit(run),
+    store.runs.submit({ ...run, id: freshRunId(1), toolClass: 'neither' as never }),
+    store.runs.submit({ ...run, id: freshRunId(2) }),
+  ]);
+  expect(good).toMatchObject({ value: { kind: 'fresh' } });
+  expect(bad).toMatchObject({ reason: { code: 'store-unavailable' } });
+  expect(alsoGood).toMatchObject({ value: { kind: 'fresh' } });
+  await store.close();
+});

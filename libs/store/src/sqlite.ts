@@ -1,0 +1,621 @@
+import { randomUUID } from 'node:crypto';
+import { chmodSync, mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensureError, isFinished, RunError, type NewRun, type Run, type RunEvent } from '@holdfast/run';
+import type {
+  Catalogue,
+  Claim,
+  ClaimKey,
+  ClaimRequest,
+  LiveWorker,
+  News,
+  Repeat,
+  RunFilter,
+  RunStore,
+  Session,
+  SessionStore,
+  Signal,
+  Store,
+  Submission,
+  ToolStore,
+  Watched,
+  WorkerStore,
+} from './contract.js';
+import { sameTools, toPrincipal, toRun, toTools, type RunRow } from './rows.js';
+import { Signals } from './signals.js';
+import { sqliteMigrations } from './sqlite-schema.js';
+
+export interface SqliteOptions {
+  /** `:memory:` lives and dies with this object. */
+  readonly path: string;
+  /**
+   * `full` (default) survives a power cut. `normal` survives a crash of the process; a power cut
+   * may lose the last commits, which were answered already.
+   */
+  readonly synchronous?: 'full' | 'normal';
+  /** How often to look for commits of other processes, in milliseconds. */
+  readonly watchMs?: number;
+}
+
+/**
+ * The run store on one SQLite file, shared by the processes of one machine.
+ *
+ * Writes gather in the turn of the event loop and commit together; reads go straight to the
+ * file. A lock held by another process is waited for without blocking the event loop: with
+ * `busy_timeout` at 5,000 ms it stalled for up to 2.8 s, with 0 and this retry for 7 ms.
+ *
+ * @throws RunError `store-unfit` when the file cannot keep the promise: it is of a newer
+ *   version, cannot be written, or its file system cannot do write-ahead logging
+ */
+export function openSqlite(options: SqliteOptions): Store {
+  return new SqliteStore(options);
+}
+
+const selectRun = `SELECT runs.*, queue.attempt AS queue_attempt, queue.claimed_at FROM runs LEFT JOIN queue USING (seq)`;
+
+interface Write {
+  readonly work: () => unknown;
+  readonly resolve: (value: never) => void;
+  readonly reject: (error: Error) => void;
+}
+
+class SqliteStore implements Store {
+  readonly kind: 'memory' | 'sqlite';
+  readonly hearing = true;
+  readonly #db: DatabaseSync;
+  readonly #path: string;
+  readonly #signals = new Signals();
+  readonly #statements = new Map<string, StatementSync>();
+  #gathered: Write[] = [];
+  #flushing: Promise<void> | undefined;
+  #unsent: Signal[] = [];
+  #watch: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor({ path, synchronous = 'full', watchMs = 20 }: SqliteOptions) {
+    this.kind = path === ':memory:' ? 'memory' : 'sqlite';
+    this.#path = path;
+    this.#db = this.#open(synchronous);
+    if (this.kind === 'sqlite') {
+      let seen = this.#dataVersion();
+      this.#watch = setInterval(() => {
+        const version = this.#dataVersion();
+        if (version === seen) return;
+        seen = version;
+        this.#signals.emit({ kind: 'everything' });
+      }, watchMs).unref();
+    }
+  }
+
+  #open(synchronous: 'full' | 'normal'): DatabaseSync {
+    let db: DatabaseSync | undefined;
+    try {
+      if (this.kind === 'sqlite') mkdirSync(dirname(resolve(this.#path)), { recursive: true });
+      db = new DatabaseSync(this.#path);
+      // First of all: without it processes that start at once fail on each other's migration.
+      db.exec('PRAGMA busy_timeout = 10000');
+      if (this.kind === 'sqlite') {
+        const mode = db.prepare('PRAGMA journal_mode = WAL').get()?.['journal_mode'];
+        if (mode !== 'wal')
+          throw new Error(
+            `its file system cannot do write-ahead logging (journal mode ${String(mode)}); use a local disk`,
+          );
+        // Runs hold arguments and results: for the owner only.
+        chmodSync(this.#path, 0o600);
+      }
+      db.exec(`PRAGMA synchronous = ${synchronous}`);
+      migrate(db);
+      db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 4000');
+      return db;
+    } catch (cause) {
+      db?.close();
+      throw new RunError(
+        'store-unfit',
+        `the SQLite file ${this.#path} cannot be used as the store: ${ensureError(cause).message}`,
+        { cause },
+      );
+    }
+  }
+
+  #dataVersion(): unknown {
+    return this.#prepare('PRAGMA data_version').get()?.['data_version'];
+  }
+
+  #prepare(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) this.#statements.set(sql, (statement = this.#db.prepare(sql)));
+    return statement;
+  }
+
+  #all<Row>(sql: string, ...values: SQLInputValue[]): Row[] {
+    return this.#prepare(sql).all(...values) as Row[];
+  }
+
+  #one<Row>(sql: string, ...values: SQLInputValue[]): Row | undefined {
+    return this.#prepare(sql).get(...values) as Row | undefined;
+  }
+
+  /** @returns how many rows changed */
+  #run(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.#prepare(sql).run(...values).changes);
+  }
+
+  /** Reads, waiting out another process that holds the file for itself. */
+  async #read<T>(work: () => T): Promise<T> {
+    for (;;) {
+      this.#assertOpen();
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error)) throw unavailable(error);
+        await shortPause();
+      }
+    }
+  }
+
+  /** Runs `work` in the transaction that gathers in this turn; resolves when it is durable. */
+  #write<T>(work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#gathered.push({ work, resolve: resolve as (value: never) => void, reject });
+      this.#flushing ??= new Promise<void>((turn) => setImmediate(turn)).then(() => this.#flush());
+    });
+  }
+
+  async #flush(): Promise<void> {
+    const writes = this.#gathered;
+    this.#gathered = [];
+    await this.#commit(writes);
+    this.#flushing = this.#gathered.length === 0 ? undefined : this.#flush();
+  }
+
+  async #commit(writes: readonly Write[]): Promise<void> {
+    try {
+      this.#assertOpen();
+      await this.#begin();
+    } catch (error) {
+      for (const { reject } of writes) reject(unavailable(error));
+      return;
+    }
+    const results: unknown[] = [];
+    try {
+      for (const { work } of writes) results.push(work());
+      this.#db.exec('COMMIT');
+    } catch (error) {
+      this.#unsent = [];
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
+      // One write that fails must not fail its neighbours: each is tried alone.
+      if (writes.length > 1) for (const write of writes) await this.#commit([write]);
+      else writes[0]!.reject(unavailable(error));
+      return;
+    }
+    for (const [i, { resolve }] of writes.entries()) resolve(results[i] as never);
+    const signals = this.#unsent;
+    this.#unsent = [];
+    for (const signal of signals) this.#signals.emit(signal);
+  }
+
+  async #begin(): Promise<void> {
+    for (;;) {
+      try {
+        this.#prepare('BEGIN IMMEDIATE').run();
+        return;
+      } catch (error) {
+        if (!isBusy(error)) throw error;
+        await shortPause();
+        this.#assertOpen();
+      }
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new RunError('store-closed', `the store ${this.#path} is closed`);
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    return this.#signals.subscribe(listener);
+  }
+
+  async ping(): Promise<void> {
+    await this.#read(() => this.#one('SELECT 1'));
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#watch);
+    while (this.#flushing !== undefined) await this.#flushing;
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#statements.clear();
+    this.#db.close();
+  }
+
+  secret(name: string, make: () => string): Promise<string> {
+    return this.#write(() => {
+      this.#run('INSERT INTO secrets VALUES (?, ?) ON CONFLICT DO NOTHING', name, make());
+      return this.#one<{ value: string }>('SELECT value FROM secrets WHERE name = ?', name)!.value;
+    });
+  }
+
+  readonly runs: RunStore = {
+    submit: (run, options = {}, now = new Date()) =>
+      this.#write(() => this.#submit(run, options.repeat, now)),
+    get: (id) => this.#read(() => this.#runWhere('runs.id = ?', id)),
+    news: (watched) => this.#read(() => this.#news(watched)),
+    claim: (request, now = new Date()) => this.#write(() => this.#claim(request, now)),
+    report: (claim, events, now = new Date()) =>
+      this.#write(() => {
+        if (!this.#holds(claim)) return false;
+        for (const { n, value, total, message } of events) {
+          this.#run(
+            'INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)',
+            claim.seq,
+            n,
+            now.getTime(),
+            value,
+            total ?? null,
+            message ?? null,
+          );
+        }
+        this.#unsent.push({ kind: 'runs', seqs: [claim.seq] });
+        return true;
+      }),
+    finish: (claim, end, now = new Date()) =>
+      this.#write(() => {
+        const held = this.#one<{ attempt: number; claimed_at: number }>(
+          'DELETE FROM queue WHERE seq = ? AND token = ? RETURNING attempt, claimed_at',
+          claim.seq,
+          claim.token,
+        );
+        if (held === undefined) return false;
+        this.#run(
+          'UPDATE runs SET state = ?, result = ?, error = ?, attempt = ?, started_at = ?, finished_at = ? WHERE seq = ?',
+          end.state,
+          end.state === 'succeeded' ? end.result : null,
+          end.state === 'succeeded' ? null : JSON.stringify(end.error),
+          held.attempt,
+          held.claimed_at,
+          now.getTime(),
+          claim.seq,
+        );
+        this.#unsent.push({ kind: 'runs', seqs: [claim.seq] });
+        return true;
+      }),
+    release: (claims) =>
+      this.#write(() => {
+        for (const { seq, token } of claims) this.#requeue('seq = ? AND token = ?', seq, token);
+      }),
+    events: (seq) => this.#read(() => this.#events({ seq, after: 0 })),
+    list: (filter) => this.#read(() => this.#list(filter)),
+    queue: () =>
+      this.#read(() => {
+        const row = this.#one<{ queued: number; oldest: number | null }>(
+          'SELECT count(*) AS queued, min(queued_at) AS oldest FROM queue WHERE token IS NULL',
+        )!;
+        return { queued: row.queued, oldest: row.oldest === null ? undefined : new Date(row.oldest) };
+      }),
+    removeFinished: (before, limit, { rememberUntil } = {}, now = new Date()) =>
+      this.#write(() => {
+        this.#run('DELETE FROM tombstones WHERE until <= ?', now.getTime());
+        const ended = this.#all<{ seq: number; id: string }>(
+          `SELECT seq, id FROM runs WHERE state <> 'open' AND finished_at < ? ORDER BY seq LIMIT ?`,
+          before.getTime(),
+          limit,
+        );
+        for (const { seq, id } of ended) {
+          this.#run('DELETE FROM events WHERE seq = ?', seq);
+          this.#run('DELETE FROM runs WHERE seq = ?', seq);
+          if (rememberUntil !== undefined && id.startsWith('r1_')) {
+            this.#run('INSERT OR REPLACE INTO tombstones VALUES (?, ?)', id, rememberUntil.getTime());
+          }
+        }
+        this.#run('DELETE FROM repeats WHERE seq NOT IN (SELECT seq FROM runs)');
+        return ended.length;
+      }),
+  };
+
+  #runWhere(condition: string, ...values: SQLInputValue[]): Run | undefined {
+    const row = this.#one<RunRow>(`${selectRun} WHERE ${condition}`, ...values);
+    return row && toRun(row);
+  }
+
+  #submit(run: NewRun, repeat: Repeat | undefined, now: Date): Submission {
+    if (repeat !== undefined) {
+      const earlier = this.#runWhere('runs.seq = (SELECT seq FROM repeats WHERE key = ?)', repeat.key);
+      if (
+        earlier !== undefined &&
+        (!isFinished(earlier) || earlier.submittedAt.getTime() > now.getTime() - repeat.windowMs)
+      ) {
+        return { kind: 'attached', run: earlier };
+      }
+    }
+    const made = this.#run(
+      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+       WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ?1 AND until > ?10)
+       ON CONFLICT (id) DO NOTHING`,
+      run.id,
+      run.workflow,
+      run.tool,
+      run.toolClass,
+      run.principal?.realm ?? null,
+      run.principal?.id ?? null,
+      run.arguments,
+      run.digest,
+      run.definition,
+      now.getTime(),
+    );
+    if (made === 1) {
+      this.#run(
+        'INSERT INTO queue (seq, workflow, definition, queued_at) SELECT seq, workflow, definition, submitted_at FROM runs WHERE id = ?',
+        run.id,
+      );
+      if (repeat !== undefined) {
+        this.#run('INSERT OR REPLACE INTO repeats SELECT ?, seq FROM runs WHERE id = ?', repeat.key, run.id);
+      }
+      this.#unsent.push({ kind: 'queued' });
+    }
+    const kept = this.#runWhere('runs.id = ?', run.id);
+    if (kept === undefined) return { kind: 'expired' };
+    return { kind: made === 1 ? 'fresh' : 'attached', run: kept };
+  }
+
+  #news(watched: readonly Watched[]): News[] {
+    return watched.flatMap((watch) => {
+      const ended = this.#runWhere(`runs.seq = ? AND runs.state <> 'open'`, watch.seq);
+      const events = this.#events(watch);
+      return ended === undefined && events.length === 0
+        ? []
+        : [{ seq: watch.seq, events, ...(ended && { ended }) }];
+    });
+  }
+
+  #events({ seq, after }: Watched): RunEvent[] {
+    return this.#all<{ n: number; at: number; value: number; total: number | null; message: string | null }>(
+      'SELECT n, at, value, total, message FROM events WHERE seq = ? AND n > ? ORDER BY n',
+      seq,
+      after,
+    ).map(({ n, at, value, total, message }) => ({
+      n,
+      at: new Date(at),
+      progress: { value, ...(total !== null && { total }), ...(message !== null && { message }) },
+    }));
+  }
+
+  #claim({ worker, workflows, definitions, definitionGraceMs, limit }: ClaimRequest, now: Date): Claim[] {
+    if (!this.#isLive(worker, now)) return [];
+    const token = randomUUID();
+    const claimed = this.#all<{ seq: number }>(
+      `UPDATE queue SET worker = ?, token = ?, attempt = attempt + 1, claimed_at = ?
+       WHERE seq IN (
+         SELECT seq FROM queue
+         WHERE token IS NULL AND workflow IN (SELECT value FROM json_each(?))
+           AND (definition IN (SELECT value FROM json_each(?)) OR queued_at <= ?)
+         ORDER BY seq LIMIT ?)
+       RETURNING seq`,
+      worker,
+      token,
+      now.getTime(),
+      JSON.stringify(workflows),
+      JSON.stringify(definitions),
+      now.getTime() - definitionGraceMs,
+      limit,
+    );
+    return claimed
+      .map(({ seq }) => ({ seq, token, run: this.#runWhere('runs.seq = ?', seq)! }))
+      .sort((a, b) => a.seq - b.seq);
+  }
+
+  #holds({ seq, token }: ClaimKey): boolean {
+    return this.#one('SELECT 1 FROM queue WHERE seq = ? AND token = ?', seq, token) !== undefined;
+  }
+
+  #requeue(condition: string, ...values: SQLInputValue[]): number {
+    const count = this.#run(
+      `UPDATE queue SET worker = NULL, token = NULL, claimed_at = NULL WHERE ${condition}`,
+      ...values,
+    );
+    if (count > 0) this.#unsent.push({ kind: 'queued' });
+    return count;
+  }
+
+  #list({ state, tool, principal, like, before, limit }: RunFilter): Run[] {
+    const conditions: string[] = [];
+    const values: SQLInputValue[] = [];
+    const only = (condition: string, ...more: SQLInputValue[]): void => {
+      conditions.push(condition);
+      values.push(...more);
+    };
+    if (state === 'queued') only(`runs.state = 'open' AND queue.claimed_at IS NULL`);
+    else if (state === 'running') only('queue.claimed_at IS NOT NULL');
+    else if (state !== undefined) only('runs.state = ?', state);
+    if (tool !== undefined) only('runs.tool = ?', tool);
+    if (principal !== undefined) only('runs.principal = ?', principal);
+    if (before !== undefined) only('runs.seq < ?', before);
+    if (like !== undefined) {
+      only(
+        'runs.seq BETWEEN ? AND ? AND runs.seq <> ?',
+        like.seq - likeReach,
+        like.seq + likeReach,
+        like.seq,
+      );
+      only('runs.tool = ? AND runs.digest = ?', like.tool, like.digest);
+      only(
+        'runs.realm IS ? AND runs.principal IS ?',
+        like.principal?.realm ?? null,
+        like.principal?.id ?? null,
+      );
+    }
+    const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
+    return this.#all<RunRow>(`${selectRun} ${where} ORDER BY runs.seq DESC LIMIT ?`, ...values, limit).map(
+      toRun,
+    );
+  }
+
+  readonly workers: WorkerStore = {
+    join: (worker, leaseMs, now = new Date()) =>
+      this.#write(() => {
+        this.#run(
+          'INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?)',
+          worker.id,
+          worker.group,
+          JSON.stringify(worker.workflows),
+          now.getTime() + leaseMs,
+        );
+      }),
+    renew: (id, leaseMs, now = new Date()) =>
+      this.#write(
+        () => this.#run('UPDATE workers SET lease_until = ? WHERE id = ?', now.getTime() + leaseMs, id) === 1,
+      ),
+    leave: (id) =>
+      this.#write(() => {
+        this.#run('DELETE FROM workers WHERE id = ?', id);
+        this.#requeue('worker = ?', id);
+      }),
+    recover: (now = new Date()) =>
+      this.#write(() => {
+        const dead = this.#all<{ id: string }>(
+          'DELETE FROM workers WHERE lease_until <= ? RETURNING id',
+          now.getTime(),
+        );
+        return dead.reduce((count, { id }) => count + this.#requeue('worker = ?', id), 0);
+      }),
+    live: (now = new Date()) =>
+      this.#read(() =>
+        this.#all<{ group: string; workflows: string }>(
+          'SELECT "group", workflows FROM workers WHERE lease_until > ?',
+          now.getTime(),
+        ).map(({ group, workflows }): LiveWorker => ({
+          group,
+          workflows: JSON.parse(workflows) as string[],
+        })),
+      ),
+  };
+
+  #isLive(worker: string, now: Date): boolean {
+    return (
+      this.#one('SELECT 1 FROM workers WHERE id = ? AND lease_until > ?', worker, now.getTime()) !== undefined
+    );
+  }
+
+  readonly sessions: SessionStore = {
+    open: (session, { max, idleMs, maxPerPrincipal }, now = new Date()) =>
+      this.#write(() => {
+        const { realm = null, id: principal = null } = session.principal ?? {};
+        this.#run('DELETE FROM sessions WHERE last_used <= ?', now.getTime() - idleMs);
+        const { open, own } = this.#one<{ open: number; own: number }>(
+          'SELECT count(*) AS open, count(*) FILTER (WHERE realm IS ? AND principal IS ?) AS own FROM sessions',
+          realm,
+          principal,
+        )!;
+        if (open >= max) return 'full';
+        if (maxPerPrincipal !== undefined && own >= maxPerPrincipal) return 'principal-full';
+        this.#run(
+          'INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)',
+          session.id,
+          realm,
+          principal,
+          session.protocolVersion,
+          JSON.stringify(session.client),
+          now.getTime(),
+        );
+        return 'opened';
+      }),
+    get: (id, idleMs, now = new Date()) =>
+      this.#read(() => {
+        const row = this.#one<{
+          realm: string | null;
+          principal: string | null;
+          version: string;
+          client: string;
+        }>('SELECT * FROM sessions WHERE id = ? AND last_used > ?', id, now.getTime() - idleMs);
+        return (
+          row &&
+          ({
+            id,
+            principal: toPrincipal(row),
+            protocolVersion: row.version,
+            client: JSON.parse(row.client) as unknown,
+          } satisfies Session)
+        );
+      }),
+    touch: (ids, now = new Date()) =>
+      this.#write(() => {
+        for (const id of ids) this.#run('UPDATE sessions SET last_used = ? WHERE id = ?', now.getTime(), id);
+      }),
+    close: (id) =>
+      this.#write(() => {
+        if (this.#run('DELETE FROM sessions WHERE id = ?', id) > 0)
+          this.#unsent.push({ kind: 'session', id });
+      }),
+    count: (idleMs, now = new Date()) =>
+      this.#read(
+        () =>
+          this.#one<{ open: number }>(
+            'SELECT count(*) AS open FROM sessions WHERE last_used > ?',
+            now.getTime() - idleMs,
+          )!.open,
+      ),
+  };
+
+  readonly tools: ToolStore = {
+    register: (group, definitions) =>
+      this.#write(() => {
+        const kept = this.#all<{ definition: string }>(
+          'SELECT definition FROM tools WHERE "group" = ?',
+          group,
+        );
+        if (sameTools(kept, definitions)) return;
+        this.#run('UPDATE catalogue SET revision = revision + 1');
+        this.#run('DELETE FROM tools WHERE "group" = ?', group);
+        for (const definition of definitions) {
+          this.#run(
+            'INSERT INTO tools SELECT ?, ?, revision, ? FROM catalogue',
+            group,
+            definition.name,
+            JSON.stringify(definition),
+          );
+        }
+        this.#unsent.push({ kind: 'tools' });
+      }),
+    list: (known) =>
+      this.#read((): Catalogue | undefined => {
+        const { revision } = this.#one<{ revision: number }>('SELECT revision FROM catalogue')!;
+        if (revision === known) return undefined;
+        return {
+          revision,
+          tools: toTools(this.#all('SELECT definition FROM tools ORDER BY revision, name')),
+        };
+      }),
+  };
+}
+
+/** How far `like` looks to either side, in submissions. */
+const likeReach = 1_000;
+
+function migrate(db: DatabaseSync): void {
+  db.exec('BEGIN IMMEDIATE');
+  const version = Number(db.prepare('PRAGMA user_version').get()!['user_version']);
+  if (version > sqliteMigrations.length) {
+    throw new Error(
+      `it was written by a newer version (schema ${version}, this one knows ${sqliteMigrations.length}); start that version`,
+    );
+  }
+  for (const migration of sqliteMigrations.slice(version)) db.exec(migration);
+  db.exec(`PRAGMA user_version = ${sqliteMigrations.length}`);
+  db.exec('COMMIT');
+}
+
+const shortPause = (): Promise<void> => sleep(0.2 + Math.random() * 2);
+
+/** SQLITE_BUSY and SQLITE_LOCKED, with their extended codes. */
+function isBusy(error: unknown): boolean {
+  const code = (error as { errcode?: number }).errcode;
+  return code !== undefined && ((code & 0xff) === 5 || (code & 0xff) === 6);
+}
+
+function unavailable(thrown: unknown): Error {
+  if (thrown instanceof RunError) return thrown;
+  const cause = ensureError(thrown);
+  return new RunError('store-unavailable', `the SQLite store did not do it: ${cause.message}`, { cause });
+}
