@@ -1,1 +1,9 @@
-export {};
+export { loadTools } from './load-tools.js';
+export { resolveOurPackagesEverywhere } from './our-packages.js';
+export {
+  Worker,
+  type WorkerLog,
+  type WorkerObserver,
+  type WorkerParts,
+  type WorkerSettings,
+} from './worker.js';

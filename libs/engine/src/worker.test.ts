@@ -1,0 +1,384 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { freshRunId, type Run, type RunId } from '@holdfast/run';
+import { openStore, type Store } from '@holdfast/store';
+import { defineTool, type Tool } from '@holdfast/tools';
+import { z } from 'zod';
+import { Worker, type WorkerSettings } from './worker.js';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+const workers: Worker[] = [];
+const stores: Store[] = [];
+
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()));
+  await Promise.all(stores.splice(0).map((store) => store.close()));
+});
+
+async function memoryStore(): Promise<Store> {
+  const store = await openStore('memory:');
+  stores.push(store);
+  return store;
+}
+
+function makeWorker(
+  store: Store,
+  tools: readonly Tool[],
+  change: Partial<WorkerSettings> = {},
+): Worker & { seen: string[] } {
+  const seen: string[] = [];
+  const worker = new Worker({
+    store,
+    tools,
+    settings: {
+      group: 'default',
+      concurrency: 4,
+      leaseMs: 600,
+      drainMs: 50,
+      pollIntervalMs: 20,
+      workflowPrefix: 'mcp:tool:',
+      ...change,
+    },
+    log: silent,
+    observer: {
+      claimed: () => seen.push('claimed'),
+      finished: ({ state, error }) => seen.push(error ?? state),
+      leaseLost: () => seen.push('lease lost'),
+    },
+  });
+  workers.push(worker);
+  return Object.assign(worker, { seen });
+}
+
+/** A tool whose body is `run`; bodies that wait do so on a promise of the test. */
+const tool = (
+  run: Parameters<typeof defineTool>[0]['run'],
+  change: Partial<Parameters<typeof defineTool>[0]> = {},
+): Tool => defineTool({ name: 'work', description: 'Works.', input: { type: 'object' }, run, ...change });
+
+async function submit(store: Store, args = '{}', name = 'work'): Promise<RunId> {
+  const id = freshRunId(Date.now());
+  const known = (await store.tools.list())!.tools.find((listed) => listed.name === name);
+  await store.runs.submit({
+    id,
+    workflow: `mcp:tool:${name}`,
+    tool: name,
+    toolClass: 'write',
+    principal: { realm: 'apikey', id: 'desk' },
+    arguments: args,
+    digest: 'a1_x',
+    definition: known?.digest ?? 'd1_x',
+  });
+  return id;
+}
+
+async function until<T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+const end = (store: Store, id: RunId): Promise<Run> =>
+  until(async () => {
+    const run = await store.runs.get(id);
+    return run !== undefined && 'finishedAt' in run && run;
+  });
+
+function gate(): { readonly opened: Promise<void>; open: () => void } {
+  let open!: () => void;
+  return { opened: new Promise((resolve) => (open = resolve)), open: () => open() };
+}
+
+describe('an attempt', () => {
+  test('runs the body with its context and records what it returns', async () => {
+    const store = await memoryStore();
+    const worker = makeWorker(store, [
+      defineTool({
+        name: 'work',
+        description: 'Works.',
+        input: { n: z.number().default(7) },
+        run: ({ n }, ctx) => ({
+          n,
+          id: ctx.runId,
+          attempt: ctx.attempt,
+          principal: ctx.principal,
+          aborted: ctx.signal.aborted,
+        }),
+      }),
+    ]);
+    await worker.start();
+    const id = await submit(store);
+    const run = await end(store, id);
+    expect(JSON.parse((run as { result: string }).result).structuredContent).toEqual({
+      n: 7,
+      id,
+      attempt: 1,
+      principal: { realm: 'apikey', id: 'desk' },
+      aborted: false,
+    });
+    await until(() => worker.seen.includes('succeeded'));
+    expect(worker.seen).toEqual(['claimed', 'succeeded']);
+  });
+
+  test.each<[string, Tool, string, object]>([
+    [
+      'throws',
+      tool(() => {
+        throw new Error('no stock');
+      }),
+      '{}',
+      { name: 'ToolError', message: 'no stock', outcome: 'ran' },
+    ],
+    [
+      'throws a string',
+      tool(() => {
+        throw 'plain';
+      }),
+      '{}',
+      { name: 'ToolError', message: 'plain' },
+    ],
+    [
+      'throws nothing',
+      tool(() => {
+        throw undefined;
+      }),
+      '{}',
+      { name: 'ToolError' },
+    ],
+    [
+      'returns what is no result',
+      tool(() => () => 1),
+      '{}',
+      { name: 'ToolError', message: expect.stringContaining('function') },
+    ],
+    [
+      'gets arguments that its own schema refuses',
+      defineTool({
+        name: 'work',
+        description: 'w',
+        input: z.object({ n: z.number().refine((n) => n > 3, 'too small') }),
+        run: () => '',
+      }),
+      '{"n":1}',
+      { name: 'InvalidArguments', message: 'n: too small', outcome: 'not_sent' },
+    ],
+    [
+      'meets its approval predicate',
+      tool(() => 'ran', { requiresApproval: () => true }),
+      '{}',
+      { name: 'ApprovalUnavailable', outcome: 'refused' },
+    ],
+    [
+      'has a predicate that throws',
+      tool(() => 'ran', {
+        requiresApproval: () => {
+          throw new Error('bad predicate');
+        },
+      }),
+      '{}',
+      { name: 'ToolError', message: 'bad predicate' },
+    ],
+  ])('fails when the tool %s', async (_title, broken, args, error) => {
+    const store = await memoryStore();
+    await makeWorker(store, [broken]).start();
+    expect(await end(store, await submit(store, args))).toMatchObject({ state: 'failed', error });
+  });
+
+  test('past its time limit ends as RunTimeout, its signal aborts, and the slot is free', async () => {
+    const store = await memoryStore();
+    const aborted = gate();
+    let calls = 0;
+    const slow = tool(
+      (_args, ctx) => {
+        ctx.signal.addEventListener('abort', aborted.open);
+        return ++calls === 1 ? new Promise(() => {}) : 'quick';
+      },
+      { timeoutMs: 30 },
+    );
+    await makeWorker(store, [slow], { concurrency: 1 }).start();
+    const [first, second] = [await submit(store), await submit(store)];
+    expect(await end(store, first)).toMatchObject({
+      state: 'failed',
+      error: { name: 'RunTimeout', outcome: 'unknown', retryable: false },
+    });
+    await aborted.opened;
+    expect(await end(store, second)).toMatchObject({ state: 'succeeded' });
+  });
+
+  test('reports progress in order, all of it before the end', async () => {
+    const store = await memoryStore();
+    await makeWorker(store, [
+      tool((_args, { progress }) => {
+        for (let i = 1; i <= 50; i++) progress(i, 50, `step ${i}`);
+        progress(Number.NaN);
+        return 'done';
+      }),
+    ]).start();
+    const run = await end(store, await submit(store));
+    const events = await store.runs.events(run.seq);
+    expect(events.map(({ n, progress }) => [n, progress.value])).toEqual(
+      Array.from({ length: 50 }, (_, i) => [1_000_001 + i, i + 1]),
+    );
+    expect(events[0]!.progress).toEqual({ value: 1, total: 50, message: 'step 1' });
+  });
+});
+
+test('as many bodies run at once as the setting says, and no more', async () => {
+  const store = await memoryStore();
+  const hold = gate();
+  let running = 0;
+  let most = 0;
+  await makeWorker(
+    store,
+    [
+      tool(async () => {
+        most = Math.max(most, ++running);
+        await hold.opened;
+        running--;
+        return '';
+      }),
+    ],
+    { concurrency: 3 },
+  ).start();
+  const ids = await Promise.all(Array.from({ length: 10 }, () => submit(store)));
+  await until(() => running === 3);
+  hold.open();
+  for (const id of ids) await end(store, id);
+  expect(most).toBe(3);
+});
+
+test('two workers on one store end every run once', async () => {
+  const store = await memoryStore();
+  const bodies = new Map<string, number>();
+  const count = tool((_args, { runId }) => void bodies.set(runId, (bodies.get(runId) ?? 0) + 1));
+  await makeWorker(store, [count]).start();
+  await makeWorker(store, [count]).start();
+  const ids = await Promise.all(Array.from({ length: 100 }, () => submit(store)));
+  for (const id of ids) await end(store, id);
+  expect([...bodies.values()]).toEqual(Array.from({ length: 100 }, () => 1));
+});
+
+test('a tool that always requires approval cannot be registered (BEHAVIOURS 58)', async () => {
+  const store = await memoryStore();
+  expect(() => makeWorker(store, [tool(() => '', { requiresApproval: true })])).toThrow(
+    expect.objectContaining({ name: 'ToolRegistrationError', message: expect.stringContaining('"work"') }),
+  );
+});
+
+describe('a worker that dies', () => {
+  /** A claim by a worker that is never heard of again. */
+  async function claimAndDie(store: Store, leaseMs: number): Promise<RunId> {
+    const id = await submit(store);
+    await store.workers.join({ id: 'dead', group: 'default', workflows: ['mcp:tool:work'] }, leaseMs);
+    await store.runs.claim({
+      worker: 'dead',
+      workflows: ['mcp:tool:work'],
+      definitions: ['d1_x'],
+      definitionGraceMs: 0,
+      limit: 1,
+      sweep: true,
+    });
+    return id;
+  }
+
+  test('leaves its run to another when its lease runs out, as a new attempt (BEHAVIOURS 73)', async () => {
+    const store = await memoryStore();
+    const id = await claimAndDie(store, 50);
+    await makeWorker(store, [tool((_args, { attempt }) => `attempt ${attempt}`)], { leaseMs: 120 }).start();
+    expect(await end(store, id)).toMatchObject({
+      state: 'succeeded',
+      attempt: 2,
+      result: expect.stringContaining('attempt 2'),
+    });
+  });
+
+  test("ends its run as OutcomeUnknown where the tool says onCrash: 'unknown'", async () => {
+    const store = await memoryStore();
+    const id = await claimAndDie(store, 50);
+    let bodies = 0;
+    await makeWorker(store, [tool(() => ++bodies, { onCrash: 'unknown' })], { leaseMs: 120 }).start();
+    expect(await end(store, id)).toMatchObject({
+      state: 'failed',
+      error: { name: 'OutcomeUnknown', outcome: 'unknown' },
+    });
+    expect(bodies).toBe(0);
+  });
+});
+
+test('a worker whose lease was given away stops its bodies, discards their results and goes on anew', async () => {
+  const store = await memoryStore();
+  const hold = gate();
+  const reasons: unknown[] = [];
+  const worker = makeWorker(
+    store,
+    [
+      tool(async (_args, { signal, attempt }) => {
+        signal.addEventListener('abort', () => reasons.push(signal.reason));
+        if (attempt === 1) await hold.opened;
+        return `by attempt ${attempt}`;
+      }),
+    ],
+    { leaseMs: 300 },
+  );
+  await worker.start();
+  const id = await submit(store);
+  await until(async () => (await store.runs.get(id))!.state === 'running');
+  await store.workers.recover(new Date(Date.now() + 60_000));
+  const run = await end(store, id);
+  hold.open();
+  expect(run).toMatchObject({ attempt: 2, result: expect.stringContaining('by attempt 2') });
+  await until(() => worker.seen.includes('lease lost') && reasons.length > 0);
+  expect(reasons).toEqual(['lease-lost']);
+  expect(await end(store, id)).toEqual(run);
+});
+
+describe('stop', () => {
+  test('lets what runs end, and claims nothing more', async () => {
+    const store = await memoryStore();
+    const hold = gate();
+    const worker = makeWorker(store, [tool(() => hold.opened)], { drainMs: 10_000, concurrency: 1 });
+    await worker.start();
+    const [running, queued] = [await submit(store), await submit(store)];
+    await until(async () => (await store.runs.get(running))!.state === 'running');
+    const stopped = worker.stop();
+    hold.open();
+    await stopped;
+    expect(await store.runs.get(running)).toMatchObject({ state: 'succeeded' });
+    expect(await store.runs.get(queued)).toMatchObject({ state: 'queued', attempt: 0 });
+    expect(await store.workers.live()).toEqual([]);
+  });
+
+  test('hands back what does not end in time, to be run again elsewhere (drain:zero-loss)', async () => {
+    const store = await memoryStore();
+    const forever = makeWorker(store, [tool(() => new Promise(() => {}))], { drainMs: 20 });
+    await forever.start();
+    const id = await submit(store);
+    await until(async () => (await store.runs.get(id))!.state === 'running');
+    await forever.stop();
+    expect(await store.runs.get(id)).toMatchObject({ state: 'queued' });
+    await makeWorker(store, [tool(() => 'by another')]).start();
+    expect(await end(store, id)).toMatchObject({ attempt: 2, state: 'succeeded' });
+  });
+
+  test("ends it as OutcomeUnknown where the tool says onCrash: 'unknown'", async () => {
+    const store = await memoryStore();
+    const forever = makeWorker(store, [tool(() => new Promise(() => {}), { onCrash: 'unknown' })], {
+      drainMs: 20,
+    });
+    await forever.start();
+    const id = await submit(store);
+    await until(async () => (await store.runs.get(id))!.state === 'running');
+    await forever.stop();
+    expect(await store.runs.get(id)).toMatchObject({ state: 'failed', error: { name: 'OutcomeUnknown' } });
+  });
+
+  test('is safe before start and safe twice', async () => {
+    const store = await memoryStore();
+    const worker = makeWorker(store, [tool(() => '')]);
+    await worker.stop();
+    await worker.stop();
+    await worker.start();
+    expect(await store.workers.live()).toEqual([]);
+  });
+});

@@ -1,0 +1,316 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensureError, RunError, type Progress, type RunEnd, type ToolClass } from '@holdfast/run';
+import type { Claim, Store } from '@holdfast/store';
+import type { Tool, ToolLog } from '@holdfast/tools';
+import { attemptRun, endUnfinished, type Stop } from './attempt.js';
+
+export interface WorkerSettings {
+  readonly group: string;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly drainMs: number;
+  readonly pollIntervalMs: number;
+  readonly workflowPrefix: string;
+}
+
+export interface WorkerLog extends ToolLog {
+  child(fields: object): ToolLog;
+}
+
+/** What happened, for metrics. */
+export interface WorkerObserver {
+  claimed(queueSeconds: number): void;
+  finished(end: {
+    state: RunEnd['state'];
+    error: string | undefined;
+    toolClass: ToolClass;
+    executeSeconds: number;
+  }): void;
+  leaseLost(): void;
+}
+
+export interface WorkerParts {
+  readonly store: Store;
+  readonly tools: readonly Tool[];
+  readonly settings: WorkerSettings;
+  readonly log: WorkerLog;
+  readonly observer: WorkerObserver;
+}
+
+interface Held {
+  readonly claim: Claim;
+  readonly tool: Tool;
+  readonly stop: AbortController;
+  readonly ended: Promise<void>;
+}
+
+/** A run submitted against another definition is left this long to workers that match it. */
+const definitionGraceMs = 1_000;
+/** Progress beyond this many values in one attempt is thinned to one a second. */
+const maxProgressEvents = 1_000;
+
+/**
+ * Claims runs of its tools and executes them, many at once, until stopped.
+ *
+ * One lease covers the worker and so everything it holds (BEHAVIOURS R10). It is renewed at a
+ * third of its length by the event loop that runs the bodies: a loop that is blocked for
+ * longer than two thirds of a lease loses it, and a wedged tool cannot hold a run for ever.
+ */
+export class Worker {
+  readonly #store: Store;
+  readonly #tools: ReadonlyMap<string, Tool>;
+  readonly #settings: WorkerSettings;
+  readonly #log: WorkerLog;
+  readonly #observer: WorkerObserver;
+  readonly #held = new Map<number, Held>();
+  #id = randomUUID();
+  #unsubscribe: (() => void) | undefined;
+  #claiming: Promise<void> | undefined;
+  #claimAgain: 'no' | 'behind-last' | 'sweep' = 'no';
+  #beating: Promise<void> | undefined;
+  #drained: Promise<void> | undefined;
+  readonly #stopping = new AbortController();
+  readonly #gone = new AbortController();
+  /** When the lease was last known good without a gap; other workers' runs are given back only after a whole lease of it. */
+  #steadySince = Number.POSITIVE_INFINITY;
+
+  /** @throws RunError `tool-registration` for a tool that nobody could approve (BEHAVIOURS 58) */
+  constructor({ store, tools, settings, log, observer }: WorkerParts) {
+    for (const { approval, definition } of tools) {
+      if (approval === 'always') {
+        throw new RunError(
+          'tool-registration',
+          `tool "${definition.name}" always requires approval, and an MCP tool server has nobody to ask; keep the approval in the agent that calls it, or give a predicate`,
+        );
+      }
+    }
+    this.#store = store;
+    this.#tools = new Map(tools.map((tool) => [settings.workflowPrefix + tool.definition.name, tool]));
+    this.#settings = settings;
+    this.#log = log;
+    this.#observer = observer;
+  }
+
+  /** Registers the tools, takes a lease and begins to claim. Rejects when the store is not there. */
+  async start(): Promise<void> {
+    if (this.#stopping.signal.aborted) return;
+    await this.#store.tools.register(
+      this.#settings.group,
+      [...this.#tools.values()].map(({ definition }) => definition),
+    );
+    await this.#join();
+    this.#steadySince = -Infinity;
+    this.#unsubscribe = this.#store.subscribe((signal) => {
+      if (signal.kind === 'queued') this.#claim('behind-last');
+      else if (signal.kind === 'everything') this.#claim('sweep');
+    });
+    this.#beating = this.#beat();
+    this.#claim('sweep');
+    this.#log.info(
+      { worker: this.#id, group: this.#settings.group, tools: this.#tools.size },
+      'worker serves',
+    );
+  }
+
+  /**
+   * Stops claiming and waits for what it holds, for `drainMs` at most; then hands the rest back,
+   * to be run again elsewhere, or ends it as `OutcomeUnknown` where the tool says so. Safe before
+   * `start` and safe twice.
+   */
+  stop(): Promise<void> {
+    return (this.#drained ??= this.#drain());
+  }
+
+  async #drain(): Promise<void> {
+    this.#stopping.abort();
+    this.#unsubscribe?.();
+    await this.#claiming;
+    const all = Promise.all([...this.#held.values()].map(({ ended }) => ended));
+    const patience = new AbortController();
+    await Promise.race([
+      all,
+      sleep(this.#settings.drainMs, undefined, { signal: patience.signal }).catch(() => {}),
+    ]);
+    patience.abort();
+    const left = [...this.#held.values()];
+    await Promise.all(left.map((held) => this.#handBack(held)));
+    this.#gone.abort();
+    await this.#beating;
+    await this.#store.workers.leave(this.#id).catch((error: unknown) => {
+      this.#log.warn({ worker: this.#id, err: ensureError(error) }, 'lease not given up; it will run out');
+    });
+  }
+
+  async #handBack({ claim, tool, stop }: Held): Promise<void> {
+    stop.abort('handed-back' satisfies Stop);
+    const end = endUnfinished(claim.run, tool);
+    const fields = { runId: claim.run.id, attempt: claim.run.attempt };
+    try {
+      if (end === undefined) await this.#store.runs.release([claim]);
+      else await this.#store.runs.finish(claim, end);
+      this.#log.info(fields, end === undefined ? 'run handed back' : 'run ended, its outcome unknown');
+    } catch (error) {
+      this.#log.warn({ ...fields, err: ensureError(error) }, 'run not handed back; its lease will run out');
+    }
+  }
+
+  async #join(): Promise<void> {
+    const { group, leaseMs } = this.#settings;
+    await this.#store.workers.join({ id: this.#id, group, workflows: [...this.#tools.keys()] }, leaseMs);
+  }
+
+  /** Renews the lease, gives back what dead workers held, and looks through the whole queue: the net under lost signals. */
+  async #beat(): Promise<void> {
+    const { leaseMs, pollIntervalMs } = this.#settings;
+    const steadyMs = Math.min(leaseMs / 3, 5_000);
+    let renewed = performance.now();
+    while (!this.#gone.signal.aborted) {
+      const pause = this.#store.hearing ? steadyMs : Math.min(steadyMs, pollIntervalMs);
+      await sleep(pause, undefined, { signal: this.#gone.signal }).catch(() => {});
+      if (this.#gone.signal.aborted) return;
+      try {
+        if (performance.now() - renewed >= steadyMs) {
+          await this.#renew();
+          renewed = performance.now();
+          // After an outage the others need time to renew before they are taken for dead.
+          if (renewed - this.#steadySince >= leaseMs) await this.#store.workers.recover();
+        }
+        this.#claim('sweep');
+      } catch (error) {
+        this.#steadySince = Number.POSITIVE_INFINITY;
+        this.#log.warn({ worker: this.#id, err: ensureError(error) }, 'lease not renewed; trying again');
+      }
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const isLive = await this.#store.workers.renew(this.#id, this.#settings.leaseMs);
+    if (this.#steadySince === Number.POSITIVE_INFINITY) this.#steadySince = performance.now();
+    if (isLive) return;
+    this.#observer.leaseLost();
+    this.#log.error(
+      { worker: this.#id, runs: this.#held.size },
+      'lease lost; what this worker ran was given to others',
+    );
+    for (const { stop } of this.#held.values()) stop.abort('lease-lost' satisfies Stop);
+    this.#id = randomUUID();
+    if (!this.#stopping.signal.aborted) await this.#join();
+  }
+
+  #claim(how: 'behind-last' | 'sweep'): void {
+    if (this.#claimAgain !== 'sweep') this.#claimAgain = how;
+    this.#claiming ??= this.#claimWhileThereIs().finally(() => {
+      this.#claiming = undefined;
+    });
+  }
+
+  async #claimWhileThereIs(): Promise<void> {
+    while (this.#claimAgain !== 'no' && !this.#stopping.signal.aborted) {
+      const limit = this.#settings.concurrency - this.#held.size;
+      if (limit <= 0) return; // a run that ends claims again
+      const sweep = this.#claimAgain === 'sweep';
+      this.#claimAgain = 'no';
+      try {
+        const claims = await this.#store.runs.claim({
+          worker: this.#id,
+          workflows: [...this.#tools.keys()],
+          definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
+          definitionGraceMs,
+          limit,
+          sweep,
+        });
+        if (claims.length === limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
+        for (const claim of claims) this.#begin(claim);
+      } catch (error) {
+        this.#log.warn(
+          { worker: this.#id, err: ensureError(error) },
+          'nothing claimed; trying again at the next beat',
+        );
+        return;
+      }
+    }
+  }
+
+  #begin(claim: Claim): void {
+    const tool = this.#tools.get(claim.run.workflow)!;
+    const stop = new AbortController();
+    const ended = this.#execute(claim, tool, stop.signal).finally(() => {
+      this.#held.delete(claim.seq);
+      if (this.#claimAgain !== 'no') this.#claim(this.#claimAgain);
+    });
+    this.#held.set(claim.seq, { claim, tool, stop, ended });
+  }
+
+  async #execute(claim: Claim, tool: Tool, stop: AbortSignal): Promise<void> {
+    const { run } = claim;
+    const began = performance.now();
+    if (run.state === 'running')
+      this.#observer.claimed((run.startedAt.getTime() - run.submittedAt.getTime()) / 1000);
+    const log = this.#log.child({ runId: run.id, attempt: run.attempt, tool: run.tool });
+    const progress = this.#progressOf(claim);
+    const end = await attemptRun({ run, tool, log, stop, report: progress.report });
+    if (end === undefined) return;
+    await progress.flush();
+    if (!(await this.#record(claim, end, stop))) return;
+    const error = end.state === 'succeeded' ? undefined : end.error.name;
+    this.#observer.finished({
+      state: end.state,
+      error,
+      toolClass: run.toolClass,
+      executeSeconds: (performance.now() - began) / 1000,
+    });
+    log.info({ state: end.state, ...(error !== undefined && { error }) }, 'attempt finished');
+  }
+
+  /** Records an end, however long the store is away: the result exists only here. */
+  async #record(claim: Claim, end: RunEnd, stop: AbortSignal): Promise<boolean> {
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 2_000)) {
+      try {
+        if (await this.#store.runs.finish(claim, end)) return true;
+        this.#log.warn(
+          { runId: claim.run.id, attempt: claim.run.attempt },
+          'late result discarded; another attempt has the run',
+        );
+        return false;
+      } catch (error) {
+        if (stop.aborted) return false;
+        this.#log.warn({ runId: claim.run.id, err: ensureError(error) }, 'result not recorded; trying again');
+        await sleep(pauseMs, undefined, { signal: stop }).catch(() => {});
+      }
+    }
+  }
+
+  /** Progress goes to the store in order and together; what is reported while a write is under way waits for the next. */
+  #progressOf(claim: Claim): { report: (progress: Progress) => void; flush: () => Promise<void> } {
+    let waiting: (Progress & { n: number })[] = [];
+    let writing: Promise<void> | undefined;
+    let count = 0;
+    let lastAt = 0;
+    const write = async (): Promise<void> => {
+      while (waiting.length > 0) {
+        const events = waiting;
+        waiting = [];
+        try {
+          if (!(await this.#store.runs.report(claim, events))) return;
+        } catch (error) {
+          this.#log.warn({ runId: claim.run.id, err: ensureError(error) }, 'progress not kept');
+        }
+      }
+    };
+    return {
+      report: (progress) => {
+        const now = performance.now();
+        if (count >= maxProgressEvents && now - lastAt < 1_000) return;
+        lastAt = now;
+        waiting.push({ ...progress, n: claim.run.attempt * 1_000_000 + ++count });
+        writing ??= Promise.resolve()
+          .then(write)
+          .finally(() => (writing = undefined));
+      },
+      flush: async () => {
+        while (writing !== undefined) await writing;
+      },
+    };
+  }
+}
