@@ -1,0 +1,356 @@
+import { createHash } from 'node:crypto';
+import {
+  freshRunId,
+  invalidArguments,
+  isFinished,
+  isPrincipalId,
+  readArguments,
+  readToken,
+  tokenRunId,
+  type Arguments,
+  type CallError,
+  type FinishedRun,
+  type Outcome,
+  type Principal,
+  type Progress,
+  type Run,
+  type RunEvent,
+  type RunId,
+} from '@holdfast/run';
+import type { Store } from '@holdfast/store';
+import type { ServedTool, ToolCatalogue } from './catalogue.js';
+import type { CallObserver, Log } from './parts.js';
+import { RisingProgress } from './progress.js';
+import type { RunWatch } from './run-watch.js';
+import { callFailure, callResult, codes, markOf, ProtocolRefusal, type RequestId } from './wire-errors.js';
+
+/** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
+export interface HookRequest {
+  readonly id: unknown;
+  readonly _meta: Readonly<Record<string, unknown>> | undefined;
+  readonly principal: string | null;
+}
+
+/** Functions of the deployment (`HOLDFAST_IDENTITY_MODULE`). One that throws is our fault: "internal error", no run. */
+export interface IdentityHooks {
+  /** Overrides who calls; null means nobody, and then a token is ignored (BEHAVIOURS 45, 63). */
+  readonly identityFromRequest?: (request: HookRequest) => unknown;
+  /** Gives the token of a call; null or undefined means a run of its own (BEHAVIOURS 44). */
+  readonly idempotencyFromRequest?: (request: HookRequest) => unknown;
+}
+
+export interface CallSettings {
+  readonly workflowPrefix: string;
+  /** 0: no limit. */
+  readonly waitTimeoutMs: number;
+  /** 0: off. */
+  readonly dedupeWindowMs: number;
+  /** Silence longer than this is filled with progress of our own. */
+  readonly keepAliveMs: number;
+  /** The first makes run ids, the others are looked up too. */
+  readonly runIdKeys: readonly [Uint8Array, ...Uint8Array[]];
+}
+
+/** Who waits for a run. */
+export interface Waiter {
+  /** Aborts when the host no longer waits. The run goes on. */
+  readonly signal: AbortSignal;
+  /** Given when the host asked for progress. `n` is that of the run's event; the last one's for a filler. */
+  readonly onProgress?: (progress: Progress, n: number) => void;
+}
+
+/** One `tools/call`, whatever era or transport it came by. */
+export interface Call extends Waiter {
+  readonly id: RequestId;
+  readonly name: unknown;
+  /** As `parseJson` read them. */
+  readonly arguments: unknown;
+  readonly meta: Readonly<Record<string, unknown>> | undefined;
+  readonly principal: Principal | null;
+  /** The run is accepted; from here on it is durable. */
+  readonly onRun?: (run: Run) => void;
+}
+
+/** A call cannot be waited for any longer because its host has gone. */
+export class HostGone extends Error {}
+
+export interface CallsParts {
+  readonly store: Store;
+  readonly catalogue: ToolCatalogue;
+  readonly watch: RunWatch;
+  readonly settings: CallSettings;
+  readonly hooks: IdentityHooks;
+  readonly log: Log;
+  readonly observer: CallObserver;
+}
+
+/** Who calls, for the run and for its token. */
+interface Caller {
+  readonly principal: Principal | null;
+  /** An identity function said "nobody": tokens are ignored. */
+  readonly isNobody: boolean;
+}
+
+interface Accepted {
+  readonly run: Run;
+  readonly isNew: boolean;
+  readonly from?: ResumePoint;
+}
+
+/** Where a stream broke. */
+export interface ResumePoint {
+  /** `n` of the last event that the host has. */
+  readonly after: number;
+  /** The last value of progress that the host has. */
+  readonly last?: number;
+}
+
+/**
+ * The path of a tool call through a gateway (BEHAVIOURS R1): token rules, the caller's own run,
+ * the tool, its arguments, submit, wait. The answer is a `CallToolResult` as JSON text; a call
+ * that is no tool's failure throws `ProtocolRefusal`.
+ */
+export class Calls {
+  readonly #parts: CallsParts;
+  #warnedOfSharedScope = false;
+
+  constructor(parts: CallsParts) {
+    this.#parts = parts;
+  }
+
+  async call(call: Call): Promise<string> {
+    const { observer } = this.#parts;
+    const startedAt = performance.now();
+    let outcome: Outcome | 'protocol_error' | 'gone' = 'protocol_error';
+    const refuse = (error: CallError): string => {
+      outcome = error.outcome;
+      return callFailure(error);
+    };
+    try {
+      const accepted = await this.#accept(call);
+      if ('error' in accepted) return refuse(accepted.error);
+      call.onRun?.(accepted.run);
+      const answer = await this.#answer(accepted, call);
+      outcome = answer.outcome;
+      return answer.json;
+    } catch (error) {
+      if (error instanceof HostGone) outcome = 'gone';
+      throw error;
+    } finally {
+      observer.answered({ outcome, seconds: (performance.now() - startedAt) / 1000 });
+    }
+  }
+
+  /** Takes up a broken stream: what the run reported since, then its result. */
+  async resume(run: Run, from: ResumePoint, waiter: Waiter): Promise<string> {
+    return (await this.#answer({ run, isNew: false, from }, waiter)).json;
+  }
+
+  async #accept(call: Call): Promise<Accepted | { readonly error: CallError }> {
+    if (typeof call.name !== 'string') {
+      throw new ProtocolRefusal(codes.invalidParams, 'params.name must be a string: the name of a tool');
+    }
+    const caller = await this.#identify(call);
+    const token = await this.#tokenOf(call, caller);
+    if (token.kind === 'refused') return token;
+    const args = readArguments(call.arguments);
+    if (args.kind === 'refused') return args;
+    const { catalogue, settings } = this.#parts;
+    const workflow = settings.workflowPrefix + call.name;
+    const ids = token.kind === 'token' ? settings.runIdKeys.map((key) => tokenRunId(key, caller.principal, workflow, token.token)) : [];
+
+    const tool = await catalogue.find(call.name);
+    const problems = tool?.check(args.value) ?? [];
+    const isCallable = tool !== undefined && problems.length === 0;
+    // A repeat gets its result even when the tool is gone or its schema is tighter now. Where the
+    // tool is there and the arguments fit, submitting finds the run as well as a look-up would.
+    for (const id of isCallable ? ids.slice(1) : ids) {
+      const run = await this.#parts.store.runs.get(id);
+      if (run !== undefined) return this.#attach(run, args);
+    }
+    if (tool === undefined) {
+      throw new ProtocolRefusal(codes.invalidParams, `unknown tool: ${call.name.slice(0, 128)}; tools/list names the tools there are`);
+    }
+    if (problems.length > 0) return invalidArguments(...problems);
+    return this.#submit(tool, workflow, args, caller, ids[0]);
+  }
+
+  async #identify(call: Call): Promise<Caller> {
+    const { identityFromRequest } = this.#parts.hooks;
+    if (identityFromRequest === undefined) return { principal: call.principal, isNobody: false };
+    const identity = await identityFromRequest(hookRequest(call));
+    if (identity === null || identity === undefined) return { principal: null, isNobody: true };
+    if (!isPrincipalId(identity)) {
+      throw new TypeError('identityFromRequest must return a string that is not blank, or null for nobody');
+    }
+    return { principal: { realm: 'override', id: identity }, isNobody: false };
+  }
+
+  async #tokenOf(call: Call, caller: Caller): Promise<ReturnType<typeof readToken>> {
+    if (caller.isNobody) return { kind: 'none' };
+    const { hooks, log } = this.#parts;
+    const given =
+      hooks.idempotencyFromRequest === undefined
+        ? call.meta?.['idempotency_key']
+        : ((await hooks.idempotencyFromRequest(hookRequest(call))) ?? undefined);
+    const token = readToken(given);
+    if (token.kind === 'token' && caller.principal === null && !this.#warnedOfSharedScope) {
+      this.#warnedOfSharedScope = true;
+      log.warn({}, 'a token arrived from a caller without identity: all such callers share one scope (BEHAVIOURS 46)');
+    }
+    return token;
+  }
+
+  async #submit(
+    tool: ServedTool,
+    workflow: string,
+    args: Arguments,
+    { principal, isNobody }: Caller,
+    tokenId: RunId | undefined,
+  ): Promise<Accepted | { readonly error: CallError }> {
+    const { store, settings, observer } = this.#parts;
+    const { name, toolClass, digest, dedupeWindowMs = settings.dedupeWindowMs } = tool.definition;
+    const isDerived = tokenId === undefined && dedupeWindowMs > 0 && !isNobody;
+    const submission = await store.runs.submit(
+      {
+        id: tokenId ?? freshRunId(Date.now()),
+        workflow,
+        tool: name,
+        toolClass,
+        principal,
+        arguments: JSON.stringify(args.value),
+        digest: args.digest,
+        definition: digest,
+      },
+      isDerived ? { repeat: { key: repeatKey(workflow, principal, args.digest), windowMs: dedupeWindowMs } } : {},
+    );
+    if (submission.kind === 'expired') {
+      return {
+        error: {
+          name: 'IdempotencyExpired',
+          message: 'this idempotency_key was used for a call whose result is no longer kept; use a new key for a new call',
+          outcome: 'refused',
+          retryable: false,
+        },
+      };
+    }
+    if (submission.kind === 'attached') return this.#attach(submission.run, args);
+    observer.submitted({ toolClass, reattached: false });
+    return { run: submission.run, isNew: true };
+  }
+
+  #attach(run: Run, args: Arguments): Accepted | { readonly error: CallError } {
+    if (run.digest !== args.digest) {
+      return {
+        error: {
+          name: 'IdempotencyConflict',
+          message: 'this idempotency_key was used with other arguments, and that call is unchanged; use a new key for a new call',
+          outcome: 'refused',
+          retryable: false,
+        },
+      };
+    }
+    this.#parts.observer.submitted({ toolClass: run.toolClass, reattached: true });
+    return { run, isNew: false };
+  }
+
+  async #answer(accepted: Accepted, waiter: Waiter): Promise<{ json: string; outcome: Outcome }> {
+    const { run } = accepted;
+    const reattached = !accepted.isNew;
+    const ended = await this.#wait(accepted, waiter);
+    if (ended === 'too long') {
+      const error = {
+        name: 'WaitTimeout',
+        message: `no result within ${this.#parts.settings.waitTimeoutMs} ms; the call goes on. Call again with the same idempotency_key to get its result`,
+        outcome: 'pending',
+        retryable: true,
+      } as const;
+      return { json: callFailure(error, markOf(run, reattached)), outcome: 'pending' };
+    }
+    const mark = markOf(ended, reattached);
+    if (ended.state === 'succeeded') return { json: callResult(ended.result, mark), outcome: 'ran' };
+    return { json: callFailure(ended.error, mark), outcome: ended.error.outcome };
+  }
+
+  async #wait({ run, isNew, from }: Accepted, { signal, onProgress }: Waiter): Promise<FinishedRun | 'too long'> {
+    const { settings, watch } = this.#parts;
+    // Whoever repeats a call that has ended gets its result, not its history.
+    if (isFinished(run) && from === undefined) return run;
+    const patience = new AbortController();
+    const leave = (): void => patience.abort(new HostGone('the host no longer waits'));
+    signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave();
+    const limit = settings.waitTimeoutMs > 0 ? setTimeout(() => patience.abort(tooLong), settings.waitTimeoutMs) : undefined;
+    const feed = onProgress && this.#feed(run, onProgress, from);
+    try {
+      return await watch.follow(run, {
+        isNew,
+        ...(from && { after: from.after }),
+        onEvent: (event) => feed?.event(event),
+        signal: patience.signal,
+      });
+    } catch (error) {
+      if (error === tooLong) return 'too long';
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', leave);
+      clearTimeout(limit);
+      feed?.stop();
+    }
+  }
+
+  /** Progress to the host: what the run reports, and a filler of our own after each silence. */
+  #feed(
+    run: Run,
+    onProgress: NonNullable<Waiter['onProgress']>,
+    from: ResumePoint | undefined,
+  ): { event: (event: RunEvent) => void; stop: () => void } {
+    const rising = new RisingProgress(from?.last);
+    const elapsed = (): number => Date.now() - run.submittedAt.getTime();
+    let n = from?.after ?? 0;
+    let isOver = false;
+    const fill = async (): Promise<void> => {
+      const message = await this.#describe(run);
+      if (!isOver) onProgress(rising.filler(message, elapsed()), n);
+    };
+    const silence = setInterval(() => void fill(), this.#parts.settings.keepAliveMs);
+    return {
+      event: (event) => {
+        n = event.n;
+        silence.refresh();
+        onProgress(rising.reported(event.progress, elapsed()), n);
+      },
+      stop: () => {
+        isOver = true;
+        clearInterval(silence);
+      },
+    };
+  }
+
+  /** What is happening to a run, for the person at the host. */
+  async #describe({ id, workflow, tool }: Run): Promise<string> {
+    const { store } = this.#parts;
+    try {
+      const run = await store.runs.get(id);
+      if (run?.state === 'running') return `running, attempt ${run.attempt}`;
+      if (run?.state !== 'queued') return 'waiting';
+      const served = (await store.workers.live()).some(({ workflows }) => workflows.includes(workflow));
+      return served ? 'queued' : `queued: no live worker serves ${tool}`;
+    } catch {
+      return 'waiting';
+    }
+  }
+}
+
+const tooLong = new Error('the wait limit passed');
+
+function hookRequest({ id, meta, principal }: Call): HookRequest {
+  return { id, _meta: meta, principal: principal?.id ?? null };
+}
+
+/** What makes two calls without a token the same: caller, tool and arguments. */
+function repeatKey(workflow: string, principal: Principal | null, digest: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([workflow, principal?.realm, principal?.id, digest]))
+    .digest('hex');
+}

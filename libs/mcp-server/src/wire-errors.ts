@@ -1,0 +1,90 @@
+import { ensureError, isInexactNumber, parseJson, RunError, writeJson, type CallError, type Run } from '@holdfast/run';
+
+/** JSON-RPC codes that we answer with (JSON-RPC 2.0 §5.1; MCP 2026-07-28 for the -3202x). */
+export const codes = {
+  parseError: -32700,
+  invalidRequest: -32600,
+  methodNotFound: -32601,
+  invalidParams: -32602,
+  internalError: -32603,
+  sessionNotFound: -32001,
+  badRequest: -32000,
+  unsupportedVersion: -32022,
+} as const;
+
+/** The one thing a host is told about a fault of ours (BEHAVIOURS 32). */
+export const internalError = 'internal error';
+
+/** A JSON-RPC id as it came: its type and every digit of it are kept. */
+export type RequestId = string | number | { readonly rawJSON: string };
+
+/** A refusal that is a JSON-RPC error, not a tool error. Its message reaches the host. */
+export class ProtocolRefusal extends Error {
+  readonly code: number;
+  readonly status: number;
+  readonly data: object | undefined;
+
+  /** @param status of the HTTP answer, where it is not carried on a stream */
+  constructor(code: number, message: string, { status = 200, data }: { status?: number; data?: object } = {}) {
+    super(message);
+    this.code = code;
+    this.status = status;
+    this.data = data;
+  }
+}
+
+/** Whatever was thrown while a request was served, as the refusal to answer with. Faults of ours say nothing. */
+export function toRefusal(thrown: unknown): ProtocolRefusal {
+  if (thrown instanceof ProtocolRefusal) return thrown;
+  const isOutage = thrown instanceof RunError && (thrown.code === 'store-unavailable' || thrown.code === 'store-closed');
+  return new ProtocolRefusal(codes.internalError, internalError, { status: isOutage ? 503 : 500 });
+}
+
+/** Whether `thrown` is worth a log line: a refusal is the host's doing and is not. */
+export function faultOf(thrown: unknown): Error | undefined {
+  return thrown instanceof ProtocolRefusal ? undefined : ensureError(thrown);
+}
+
+export function isRequestId(value: unknown): value is RequestId {
+  return typeof value === 'string' || typeof value === 'number' || isInexactNumber(value);
+}
+
+export function resultMessage(id: RequestId, resultJson: string): string {
+  return `{"jsonrpc":"2.0","id":${writeJson(id)},"result":${resultJson}}`;
+}
+
+export function errorMessage(id: RequestId | null, { code, message, data }: ProtocolRefusal): string {
+  return writeJson({ jsonrpc: '2.0', id, error: { code, message, ...(data && { data }) } })!;
+}
+
+/** Which run answered, and how, in `_meta["holdfast/run"]`. */
+export interface RunMark {
+  readonly id: string;
+  readonly attempt: number;
+  readonly reattached: boolean;
+}
+
+export function markOf(run: Run, reattached: boolean): RunMark {
+  return { id: run.id, attempt: run.attempt, reattached };
+}
+
+/** A recorded result with the mark of its run; passed on as it was stored, without reading it where that can be helped. */
+export function callResult(result: string, mark: RunMark): string {
+  if (!result.includes('"_meta"')) return `${result.slice(0, -1)},"_meta":${JSON.stringify({ 'holdfast/run': mark })}}`;
+  return JSON.stringify(withMeta(parseJson(result) as Record<string, unknown>, mark));
+}
+
+function withMeta(result: Record<string, unknown>, mark: RunMark): object {
+  return { ...result, _meta: { ...(result['_meta'] as object | undefined), 'holdfast/run': mark } };
+}
+
+/** A tool error: readable by a model, and the same as data for a program (CONTRACT, A tool call). */
+export function callFailure({ name, message, retryable, outcome }: CallError, mark?: RunMark): string {
+  const error = { name, message, run_id: mark?.id ?? null, retryable, outcome };
+  return JSON.stringify({
+    content: [{ type: 'text', text: `${name}: ${message}` }],
+    structuredContent: { error },
+    isError: true,
+    _meta: { ...(mark && { 'holdfast/run': mark }), 'holdfast/error': error },
+  });
+}
