@@ -1,1 +1,13 @@
-export {};
+export { CONFIG_EXIT_CODE, ConfigError, reportConfigError, type ConfigProblem } from './config-error.js';
+export { maskSecrets } from './mask.js';
+export { setting, type Setting, type SettingDocs } from './setting.js';
+export {
+  readSettings,
+  rule,
+  type Environment,
+  type SettingsOf,
+  type SettingsRule,
+  type SettingsSpec,
+} from './settings.js';
+export { describeSettings, markdownTable, type SettingRow } from './settings-table.js';
+export { unknownVariables, type UnknownVariable } from './unknown-variables.js';
