@@ -25,6 +25,6 @@ test('a long text is cut, and a hostile one is masked in no time', () => {
   for (const hostile of ['x://x:', 'a', 'a://', 'bearer ', 'token=', 'x:']) {
     const started = performance.now();
     maskSecrets(hostile.repeat(1_000_000 / hostile.length));
-    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(performance.now() - started).toBeLessThan(500);
   }
 });

@@ -1,7 +1,13 @@
 import { expect, test } from '@jest/globals';
 import { unknownVariables } from './unknown-variables.js';
 
-const known = ['HOLDFAST_LEASE_MS', 'HOLDFAST_PORT', 'HOLDFAST_STORE', 'HOLDFAST_API_KEYS'];
+const known = [
+  'HOLDFAST_LEASE_MS',
+  'HOLDFAST_PORT',
+  'HOLDFAST_STORE',
+  'HOLDFAST_STORE_LISTEN_URL',
+  'HOLDFAST_API_KEYS',
+];
 const messages = (env: Record<string, string>) => unknownVariables(env, known).map(({ message }) => message);
 
 test('a typo is reported with the name that was meant, without its value', () => {
@@ -9,6 +15,14 @@ test('a typo is reported with the name that was meant, without its value', () =>
     'HOLDFAST_API_KEY is not a setting; did you mean HOLDFAST_API_KEYS?',
     'HOLDFAST_LAESE_MS is not a setting; did you mean HOLDFAST_LEASE_MS?',
     'HOLDFAST_LEASE is not a setting; did you mean HOLDFAST_LEASE_MS?',
+  ]);
+});
+
+test('a name cut short, or with a word too many, is a typo', () => {
+  const suggestions = unknownVariables({ HOLDFAST_STORE_LISTEN: 'x', HOLDFAST_PORT_NUMBER: '1' }, known);
+  expect(suggestions.map(({ suggestion }) => suggestion)).toEqual([
+    'HOLDFAST_PORT',
+    'HOLDFAST_STORE_LISTEN_URL',
   ]);
 });
 

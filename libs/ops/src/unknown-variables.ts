@@ -42,13 +42,19 @@ function isServiceLink(variable: string, value: string | undefined): boolean {
   );
 }
 
-/** Three edits away at most, or cut short: `HOLDFAST_LEASE` for `HOLDFAST_LEASE_MS`. */
+/**
+ * At most three edits away; or cut short (`HOLDFAST_LEASE` for `HOLDFAST_LEASE_MS`), which counts as three; or
+ * with a word too many, which counts as a little more.
+ */
 function nearest(variable: string, names: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = 4;
   for (const name of names) {
-    const isCut = name.startsWith(`${variable}_`) || variable.startsWith(`${name}_`);
-    const distance = Math.min(editDistance(variable, name), isCut ? 3 : Infinity);
+    const distance = Math.min(
+      editDistance(variable, name),
+      name.startsWith(`${variable}_`) ? 3 : Infinity,
+      variable.startsWith(`${name}_`) ? 3.5 : Infinity,
+    );
     if (distance < bestDistance) [best, bestDistance] = [name, distance];
   }
   return best;
