@@ -11,3 +11,6 @@ export {
 } from './settings.js';
 export { describeSettings, markdownTable, type SettingRow } from './settings-table.js';
 export { unknownVariables, type UnknownVariable } from './unknown-variables.js';
+export { createLogger, logLevels, type Log, type LogFields, type LogLevel, type LogOptions } from './log.js';
+export { loggable } from './loggable.js';
+export { onceEvery, type RepeatedFault } from './repeated-fault.js';
