@@ -14,3 +14,13 @@ export { unknownVariables, type UnknownVariable } from './unknown-variables.js';
 export { createLogger, logLevels, type Log, type LogFields, type LogLevel, type LogOptions } from './log.js';
 export { loggable } from './loggable.js';
 export { onceEvery, type RepeatedFault } from './repeated-fault.js';
+export {
+  createMetrics,
+  type Ask,
+  type CallOutcome,
+  type GatewayMetrics,
+  type Metrics,
+  type QueueDepth,
+  type RunEnded,
+  type WorkerMetrics,
+} from './metrics.js';
