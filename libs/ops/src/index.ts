@@ -24,3 +24,11 @@ export {
   type RunEnded,
   type WorkerMetrics,
 } from './metrics.js';
+export { createHealth, type Condition, type Health, type HealthAnswer } from './health.js';
+export {
+  crashOnUnhandled,
+  runUntilSignal,
+  type ProcessLike,
+  type RunOptions,
+  type Running,
+} from './shutdown.js';
