@@ -8,7 +8,7 @@ const workspace = {
 export default {
   testMatch: ['<rootDir>/{apps,libs,examples,test}/**/*.test.ts'],
   testPathIgnorePatterns: ['/node_modules/', '/dist/'],
-  modulePathIgnorePatterns: ['/dist/'],
+  modulePathIgnorePatterns: ['/dist/', '/test/interop/node_modules/'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { ...workspace, '^(\\.{1,2}/.*)\\.js$': '$1' },
   transform: {

@@ -1,0 +1,71 @@
+/** One check of the suite, as it writes it to `checks.json`. */
+export interface Check {
+  readonly id: string;
+  readonly status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO';
+  readonly errorMessage?: string;
+}
+
+/**
+ * Failures that we know and why. `checks` are `scenario:check`, or `scenario:*` for all of a scenario
+ * but its check of the wire against the schema.
+ */
+export interface ExpectedFailures {
+  readonly reason: string;
+  readonly checks: Readonly<Record<string, readonly string[]>>;
+}
+
+export interface ScenarioVerdict {
+  readonly scenario: string;
+  readonly passed: number;
+  readonly expected: readonly { readonly check: string; readonly reason: string }[];
+  /** Unexpected failures and unexpected passes, each a sentence. */
+  readonly problems: readonly string[];
+}
+
+const schemaChecks = ['wire-schema-valid', 'wire-schema-harness-error'];
+
+/**
+ * Judges the scenarios of one requirement set. The suite's SHOULDs (warnings) count as failures.
+ * A check that a scenario makes several times passes when all of them do.
+ */
+export function judge(
+  requirements: string,
+  results: ReadonlyMap<string, readonly Check[]>,
+  expected: readonly ExpectedFailures[],
+): ScenarioVerdict[] {
+  const reasons = new Map(
+    expected.flatMap(({ reason, checks }) => (checks[requirements] ?? []).map((check) => [check, reason])),
+  );
+  const unused = new Set(reasons.keys());
+  const verdicts = [...results].map(([scenario, checks]) => {
+    const failures = new Map<string, string>();
+    const others = new Set<string>();
+    for (const { id, status, errorMessage } of checks) {
+      if (status === 'FAILURE' || status === 'WARNING')
+        failures.set(id, errorMessage ?? status.toLowerCase());
+      else if (status === 'SUCCESS') others.add(id);
+    }
+    const known: { check: string; reason: string }[] = [];
+    const problems: string[] = [];
+    for (const [id, message] of failures) {
+      const key = [`${scenario}:${id}`, ...(schemaChecks.includes(id) ? [] : [`${scenario}:*`])].find(
+        (name) => reasons.has(name),
+      );
+      if (key === undefined) problems.push(`${id} failed: ${message}`);
+      else {
+        unused.delete(key);
+        known.push({ check: id, reason: reasons.get(key)! });
+      }
+    }
+    const passed = [...others].filter((id) => !failures.has(id)).length;
+    return { scenario, passed, expected: known, problems };
+  });
+  for (const key of unused) {
+    const [scenario = key, check = '*'] = key.split(':');
+    const problem = `${check} was expected to fail and did not: take it out of conformance-expected.json`;
+    const verdict = verdicts.find((candidate) => candidate.scenario === scenario);
+    if (verdict) verdict.problems.push(problem);
+    else verdicts.push({ scenario, passed: 0, expected: [], problems: [`did not run; ${problem}`] });
+  }
+  return verdicts;
+}
