@@ -1,1 +1,14 @@
-export {};
+export {
+  firstToAccept,
+  keyAuth,
+  openToAll,
+  readCredential,
+  type AuthProvider,
+  type Credential,
+  type Verdict,
+} from './auth.js';
+export type { HookRequest, IdentityHooks } from './call.js';
+export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
+export { isAllowedHost, loopbackHosts } from './http.js';
+export type { CallObserver, Log } from './parts.js';
+export { serveHostOverStdio } from './stdio.js';

@@ -1,0 +1,150 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { SessionLimits, Store } from '@holdfast/store';
+import { readCredential, type AuthProvider } from './auth.js';
+import { Calls, type CallSettings, type IdentityHooks } from './call.js';
+import { ToolCatalogue } from './catalogue.js';
+import {
+  allowOrigin,
+  answerPreflight,
+  headerOf,
+  isAllowedHost,
+  isAllowedOrigin,
+  readJson,
+  sendEmpty,
+  sendJson,
+  sendRefusal,
+  type Exchange,
+  type OriginRules,
+} from './http.js';
+import { LegacyLeg } from './legacy.js';
+import { isModern, ModernLeg, type ModernParts } from './modern.js';
+import type { CallObserver, Log } from './parts.js';
+import { RunWatch } from './run-watch.js';
+import { Sessions } from './sessions.js';
+import { codes, errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
+
+export interface McpSettings extends CallSettings, OriginRules {
+  readonly maxBodyBytes: number;
+  readonly pollIntervalMs: number;
+  readonly listTtlMs: number;
+  readonly sessions: SessionLimits;
+  /** How hosts from before 2026-07-28 are served. */
+  readonly legacy: 'sessions' | 'stateless' | 'reject';
+}
+
+export interface McpParts {
+  readonly store: Store;
+  readonly auth: AuthProvider;
+  readonly settings: McpSettings;
+  readonly hooks: IdentityHooks;
+  readonly serverInfo: { readonly name: string; readonly version: string };
+  readonly log: Log;
+  readonly observer: CallObserver;
+}
+
+/**
+ * The MCP endpoint: both protocol eras on one path. One HTTP request goes through, in this order:
+ * authentication, Origin and Host, method, body, era (BEHAVIOURS R1).
+ */
+export class McpEndpoint {
+  readonly #parts: McpParts;
+  readonly #watch: RunWatch;
+  readonly #catalogue: ToolCatalogue;
+  readonly #sessions: Sessions;
+  readonly #legacy: LegacyLeg;
+  readonly #modern: ModernLeg;
+  /** What the legs of this endpoint are made of; stdio serves from the same. */
+  readonly core: ModernParts;
+
+  constructor(parts: McpParts) {
+    const { store, settings, hooks, log, observer, serverInfo } = parts;
+    this.#parts = parts;
+    this.#watch = new RunWatch(store, settings.pollIntervalMs, log);
+    this.#catalogue = new ToolCatalogue(store, settings.pollIntervalMs);
+    this.#sessions = new Sessions(store, settings.sessions, log);
+    const calls = new Calls({ store, catalogue: this.#catalogue, watch: this.#watch, settings, hooks, log, observer });
+    const { keepAliveMs, listTtlMs, legacy } = settings;
+    this.core = { store, catalogue: this.#catalogue, calls, serverInfo, listTtlMs, keepAliveMs, log };
+    this.#modern = new ModernLeg(this.core);
+    this.#legacy = new LegacyLeg({ ...this.core, sessions: this.#sessions, mode: legacy === 'stateless' ? 'stateless' : 'sessions' });
+  }
+
+  /** How many calls wait for a result here. */
+  get waiting(): number {
+    return this.#watch.waiting;
+  }
+
+  sessionCount(): Promise<number> {
+    return this.#sessions.count();
+  }
+
+  async close(): Promise<void> {
+    this.#legacy.close();
+    await this.#modern.close();
+    this.#sessions.stop();
+    this.#catalogue.close();
+    this.#watch.close();
+  }
+
+  /** Serves one HTTP request. Never rejects. */
+  async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    try {
+      await this.#admit({ req, res });
+    } catch (error) {
+      const fault = faultOf(error);
+      // A host that went away while it sent is nobody's fault, and nobody is there to be told.
+      if (req.destroyed && !req.complete && fault !== undefined) return;
+      if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
+      const refusal = toRefusal(error);
+      // What is left of an oversized body is not read.
+      if (refusal.status === 413) res.setHeader('Connection', 'close');
+      sendRefusal(res, refusal);
+      if (refusal.status === 413) req.resume();
+    }
+  }
+
+  async #admit(exchange: Exchange): Promise<void> {
+    const { req, res } = exchange;
+    const { auth, settings } = this.#parts;
+    const origin = headerOf(req, 'origin');
+    const isOriginAllowed = origin === undefined || isAllowedOrigin(origin, settings);
+    const isWelcome = isOriginAllowed && isAllowedHost(headerOf(req, 'host'), settings);
+    if (origin !== undefined && isWelcome) allowOrigin(res, origin);
+    // A browser asks before it sends anything, its credentials too.
+    if (req.method === 'OPTIONS' && isWelcome) return answerPreflight(res);
+
+    const verdict = await auth(readCredential(headerOf(req, 'authorization')));
+    if (verdict.kind === 'refused') return refuseCaller(res, verdict.status);
+    if (!isWelcome) {
+      throw new ProtocolRefusal(codes.badRequest, isOriginAllowed ? 'this Host is not allowed' : 'this Origin is not allowed', { status: 403 });
+    }
+    const { principal } = verdict;
+    switch (req.method) {
+      case 'POST': {
+        const body = await readJson(req, settings.maxBodyBytes);
+        const serves = isModern(headerOf(req, 'mcp-protocol-version'), body) || settings.legacy === 'reject' ? this.#modern : this.#legacy;
+        return serves.post(exchange, body, principal);
+      }
+      case 'GET':
+      case 'DELETE':
+        if (settings.legacy !== 'sessions' || headerOf(req, 'mcp-session-id') === undefined) return refuseMethod(res, 'POST');
+        return req.method === 'GET' ? this.#legacy.get(exchange, principal) : this.#legacy.delete(exchange, principal);
+      default:
+        return refuseMethod(res, settings.legacy === 'sessions' ? 'GET, POST, DELETE' : 'POST');
+    }
+  }
+}
+
+/** Says nothing about why (BEHAVIOURS 4). */
+function refuseCaller(res: ServerResponse, status: 401 | 403 | 503): void {
+  const text = { 401: 'Unauthorized', 403: 'Forbidden', 503: 'Service Unavailable' }[status];
+  sendJson(res, status, JSON.stringify({ error: { name: text.replaceAll(' ', ''), message: text } }), {
+    ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+  });
+}
+
+function refuseMethod(res: ServerResponse, allow: string): void {
+  if (res.req.method === 'HEAD') return sendEmpty(res, 405, { Allow: allow });
+  const refusal = new ProtocolRefusal(codes.badRequest, `method not allowed; this path takes ${allow}`, { status: 405 });
+  sendJson(res, 405, errorMessage(null, refusal), { Allow: allow });
+}

@@ -1,0 +1,131 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { parseJson } from '@holdfast/run';
+import { codes, errorMessage, ProtocolRefusal } from './wire-errors.js';
+
+export interface Exchange {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+}
+
+export function sendJson(res: ServerResponse, status: number, json: string, headers: Record<string, string> = {}): void {
+  if (res.headersSent || res.destroyed) return;
+  res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(json), ...headers });
+  res.end(json);
+}
+
+/** An answer without a body, as 202 to a notification must be. */
+export function sendEmpty(res: ServerResponse, status: number, headers: Record<string, string> = {}): void {
+  if (res.headersSent || res.destroyed) return;
+  res.writeHead(status, { 'Content-Length': 0, ...headers });
+  res.end();
+}
+
+/** A refusal as an HTTP answer with a JSON-RPC body. */
+export function sendRefusal(res: ServerResponse, refusal: ProtocolRefusal, id: Parameters<typeof errorMessage>[0] = null): void {
+  const headers: Record<string, string> = refusal.status === 503 ? { 'Retry-After': '5' } : {};
+  sendJson(res, refusal.status, errorMessage(id, refusal), headers);
+}
+
+/** A header that must be given once; two that differ cannot be obeyed. */
+export function headerOf(req: IncomingMessage, name: string): string | undefined {
+  const value = req.headers[name];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+const badRequest = (message: string, status = 400): ProtocolRefusal => new ProtocolRefusal(codes.badRequest, message, { status });
+
+/**
+ * The JSON of a POST.
+ *
+ * @throws ProtocolRefusal 415 for another type, 413 past `maxBytes`, 400 for what is no JSON text
+ *   in UTF-8. A host that goes away while it sends makes it throw the stream's own error.
+ */
+export async function readJson(req: IncomingMessage, maxBytes: number): Promise<unknown> {
+  const type = headerOf(req, 'content-type')?.split(';', 1)[0]!.trim().toLowerCase();
+  if (type !== 'application/json') throw badRequest('Content-Type must be application/json', 415);
+  const tooLarge = badRequest(`the request is larger than ${maxBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`, 413);
+  if (Number(headerOf(req, 'content-length')) > maxBytes) throw tooLarge;
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of req as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge;
+    chunks.push(chunk);
+  }
+  const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+  if (!isUtf8(body)) throw new ProtocolRefusal(codes.parseError, 'the request is not valid UTF-8', { status: 400 });
+  try {
+    return parseJson(body.toString());
+  } catch {
+    throw new ProtocolRefusal(codes.parseError, 'the request is not valid JSON', { status: 400 });
+  }
+}
+
+/** What a host can read of an answer. */
+export interface Accepts {
+  readonly json: boolean;
+  readonly stream: boolean;
+}
+
+/** @throws ProtocolRefusal 406 when it can read neither JSON nor an event stream */
+export function readAccept(req: IncomingMessage): Accepts {
+  const accept = headerOf(req, 'accept')?.trim();
+  if (accept === undefined || accept === '') return { json: true, stream: false };
+  const types = accept
+    .toLowerCase()
+    .split(',')
+    .map((range) => range.split(';').map((part) => part.trim()))
+    .filter(([, ...parameters]) => !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter)))
+    .map(([type]) => type);
+  const json = types.some((type) => type === '*/*' || type === 'application/*' || type === 'application/json');
+  const stream = types.some((type) => type === '*/*' || type === 'text/*' || type === 'text/event-stream');
+  if (!json && !stream) throw badRequest('Accept must allow application/json or text/event-stream', 406);
+  return { json, stream };
+}
+
+/** Which origins and host names are answered (BEHAVIOURS 13). */
+export interface OriginRules {
+  /** Exact origins; undefined allows those of loopback. */
+  readonly origins: readonly string[] | undefined;
+  /** Host names, whatever the port; undefined allows any. */
+  readonly hosts: readonly string[] | undefined;
+}
+
+export const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
+
+/** Whether a page of that origin may use us. An absent origin is no browser's. */
+export function isAllowedOrigin(origin: string, { origins }: OriginRules): boolean {
+  if (origins !== undefined) return origins.includes(origin);
+  const host = hostNameOf(origin, /^https?:\/\/([^/]+)$/);
+  return host !== undefined && loopbackHosts.includes(host);
+}
+
+export function isAllowedHost(host: string | undefined, { hosts }: OriginRules): boolean {
+  if (hosts === undefined) return true;
+  const name = hostNameOf(host ?? '', /^([^/]+)$/);
+  return name !== undefined && hosts.includes(name);
+}
+
+/** The host name in a `Host` or an `Origin`, without its port; undefined for what is neither. */
+function hostNameOf(text: string, form: RegExp): string | undefined {
+  const authority = form.exec(text)?.[1];
+  if (authority === undefined || authority.includes('@')) return undefined;
+  return /^(\[[0-9a-f:.]+\]|[^:[\]]+)(:\d+)?$/i.exec(authority)?.[1]?.toLowerCase();
+}
+
+/** What a page of an allowed origin must be able to see of the ACTUAL answer, not only of the preflight. */
+export function allowOrigin(res: ServerResponse, origin: string): void {
+  res.setHeader('Access-Control-Allow-Origin', origin);
+  res.setHeader('Access-Control-Expose-Headers', 'Mcp-Session-Id, WWW-Authenticate');
+  res.setHeader('Vary', 'Origin');
+}
+
+export function answerPreflight(res: ServerResponse): void {
+  sendEmpty(res, 204, {
+    'Access-Control-Allow-Methods': 'GET, POST, DELETE',
+    'Access-Control-Allow-Headers':
+      'Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name',
+    'Access-Control-Max-Age': '600',
+  });
+}

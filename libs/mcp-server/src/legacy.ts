@@ -1,0 +1,360 @@
+import type { ServerResponse } from 'node:http';
+import { samePrincipal, writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
+import type { Session, Store } from '@holdfast/store';
+import { HostGone, type Calls } from './call.js';
+import type { ToolCatalogue } from './catalogue.js';
+import { readEventId, writeEventId, type StreamPosition } from './event-id.js';
+import { headerOf, readAccept, sendEmpty, sendJson, sendRefusal, type Accepts, type Exchange } from './http.js';
+import type { Log } from './parts.js';
+import type { Sessions } from './sessions.js';
+import { EventStream } from './sse.js';
+import {
+  codes,
+  errorMessage,
+  faultOf,
+  isRequestId,
+  ProtocolRefusal,
+  resultMessage,
+  toRefusal,
+  type RequestId,
+} from './wire-errors.js';
+
+/** Newest first. What comes after these is the modern era. */
+export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
+const versions: readonly string[] = legacyVersions;
+
+/** A host waits this long before it takes a broken stream up again; with 200 ms the SDK's gave up after 0.7 s. */
+const retryMs = 2_000;
+/** A call that lasts longer than this is answered on a stream, so that proxies see bytes and hosts can resume. */
+const streamAfterMs = 100;
+
+export interface LegacyParts {
+  readonly store: Store;
+  readonly sessions: Sessions;
+  readonly catalogue: ToolCatalogue;
+  readonly calls: Calls;
+  readonly serverInfo: { readonly name: string; readonly version: string };
+  /** `sessions`: each host has one, in the store. `stateless`: none is made and none is needed. */
+  readonly mode: 'sessions' | 'stateless';
+  readonly keepAliveMs: number;
+  readonly log: Log;
+}
+
+/** A JSON-RPC message of a host, told apart. */
+export type Message =
+  | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: Params }
+  | { readonly kind: 'notification'; readonly method: string; readonly params: Params }
+  | { readonly kind: 'response' };
+
+type Params = Readonly<Record<string, unknown>>;
+
+/** @throws ProtocolRefusal 400, with id null, for what is no JSON-RPC message or a batch of them */
+export function readMessage(body: unknown): Message {
+  const invalid = (message: string): ProtocolRefusal => new ProtocolRefusal(codes.invalidRequest, message, { status: 400 });
+  if (Array.isArray(body)) throw invalid('JSON-RPC batches are not supported; send one message a request');
+  if (typeof body !== 'object' || body === null) throw invalid('the request is not a JSON-RPC message');
+  const { jsonrpc, id, method, params = {} } = body as Record<string, unknown>;
+  if (jsonrpc !== '2.0') throw invalid('jsonrpc must be "2.0"');
+  if (method === undefined && ('result' in body || 'error' in body)) return { kind: 'response' };
+  if (typeof method !== 'string') throw invalid('method must be a string');
+  if (typeof params !== 'object' || params === null || Array.isArray(params)) throw invalid('params must be an object');
+  if (!('id' in body)) return { kind: 'notification', method, params: params as Params };
+  if (!isRequestId(id)) throw invalid('id must be a string or a number');
+  return { kind: 'request', id, method, params: params as Params };
+}
+
+/**
+ * The wire of hosts from before 2026-07-28: `initialize`, sessions, streams that can be taken up
+ * again. Sessions are in the store and the id of an event says where its stream was, so any
+ * replica serves any request (BEHAVIOURS X1).
+ */
+export class LegacyLeg {
+  readonly #parts: LegacyParts;
+  /** Calls that wait on this replica, by session and request, so that a host can cancel them. */
+  readonly #waiting = new Map<string, AbortController>();
+  /** The GET stream of each session on this replica. */
+  readonly #streams = new Map<string, EventStream>();
+  readonly #forget: readonly (() => void)[];
+
+  constructor(parts: LegacyParts) {
+    this.#parts = parts;
+    this.#forget = [
+      parts.sessions.onClosed((id) => this.#streams.get(id)?.end()),
+      parts.store.subscribe(({ kind }) => {
+        if (kind !== 'tools') return;
+        for (const stream of this.#streams.values()) stream.send('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+      }),
+    ];
+  }
+
+  /** Ends the open GET streams; hosts open them again elsewhere. */
+  close(): void {
+    for (const forget of this.#forget) forget();
+    for (const stream of this.#streams.values()) stream.end();
+  }
+
+  async post({ req, res }: Exchange, body: unknown, principal: Principal | null): Promise<void> {
+    const accepts = readAccept(req);
+    const message = readMessage(body);
+    try {
+      checkVersion(headerOf(req, 'mcp-protocol-version'));
+      const session = await this.#sessionOf(headerOf(req, 'mcp-session-id'), message, principal);
+      if (message.kind === 'response') return sendEmpty(res, 202);
+      if (message.kind === 'notification') {
+        if (message.method === 'notifications/cancelled') this.#cancel(session, message.params['requestId']);
+        return sendEmpty(res, 202);
+      }
+      await this.#serve(message, session, principal, accepts, res);
+    } catch (error) {
+      this.#logFault(error);
+      sendRefusal(res, toRefusal(error), message.kind === 'request' ? message.id : null);
+    }
+  }
+
+  /** The stream of a session; with `Last-Event-ID`, that of one call from where it broke. */
+  async get({ req, res }: Exchange, principal: Principal | null): Promise<void> {
+    const id = headerOf(req, 'mcp-session-id');
+    if (id === undefined) throw new ProtocolRefusal(codes.badRequest, 'GET needs the Mcp-Session-Id of a session', { status: 405 });
+    if (!readAccept(req).stream) {
+      throw new ProtocolRefusal(codes.badRequest, 'Accept must allow text/event-stream', { status: 406 });
+    }
+    const session = await this.#parts.sessions.use(id, principal);
+    const lastEventId = headerOf(req, 'last-event-id');
+    if (lastEventId !== undefined) return this.#resume(lastEventId, session, res);
+
+    const stream = this.#open(res, session);
+    // One stream a session: a host that reconnects replaces the one that it lost.
+    this.#streams.get(id)?.end();
+    this.#streams.set(id, stream);
+    res.once('close', () => {
+      if (this.#streams.get(id) === stream) this.#streams.delete(id);
+    });
+  }
+
+  async delete({ req, res }: Exchange, principal: Principal | null): Promise<void> {
+    const id = headerOf(req, 'mcp-session-id');
+    if (id === undefined) throw new ProtocolRefusal(codes.badRequest, 'DELETE needs the Mcp-Session-Id of a session', { status: 405 });
+    await this.#parts.sessions.use(id, principal);
+    await this.#parts.sessions.close(id);
+    sendEmpty(res, 200);
+  }
+
+  async #sessionOf(id: string | undefined, message: Message, principal: Principal | null): Promise<Session | undefined> {
+    if (this.#parts.mode === 'stateless' || (message.kind === 'request' && message.method === 'initialize')) return undefined;
+    if (id !== undefined) return this.#parts.sessions.use(id, principal);
+    throw new ProtocolRefusal(codes.badRequest, 'the Mcp-Session-Id header is missing; send initialize to open a session', { status: 400 });
+  }
+
+  async #serve(
+    { id, method, params }: Extract<Message, { kind: 'request' }>,
+    session: Session | undefined,
+    principal: Principal | null,
+    accepts: Accepts,
+    res: ServerResponse,
+  ): Promise<void> {
+    const answer = (resultJson: string, headers?: Record<string, string>): void => {
+      const message = resultMessage(id, resultJson);
+      if (accepts.json) return sendJson(res, 200, message, headers);
+      for (const [name, value] of Object.entries(headers ?? {})) res.setHeader(name, value);
+      const stream = new EventStream(res, this.#parts.keepAliveMs);
+      stream.send(message);
+      stream.end();
+    };
+    switch (method) {
+      case 'initialize':
+        return this.#initialize(params, principal, answer);
+      case 'ping':
+        return answer('{}');
+      case 'tools/list':
+        checkCursor(params);
+        return answer(`{"tools":${await this.#parts.catalogue.list()}}`);
+      case 'tools/call':
+        return this.#call(id, params, session, principal, accepts, res);
+      default:
+        throw new ProtocolRefusal(codes.methodNotFound, `method not found: ${method.slice(0, 128)}`);
+    }
+  }
+
+  async #initialize(
+    params: Params,
+    principal: Principal | null,
+    answer: (resultJson: string, headers?: Record<string, string>) => void,
+  ): Promise<void> {
+    const { protocolVersion: asked, capabilities = {}, clientInfo } = params;
+    if (typeof asked !== 'string') throw new ProtocolRefusal(codes.invalidParams, 'params.protocolVersion must be a string', { status: 400 });
+    const protocolVersion = versions.includes(asked) ? asked : legacyVersions[0];
+    const result = JSON.stringify({
+      protocolVersion,
+      capabilities: { tools: { listChanged: true } },
+      serverInfo: this.#parts.serverInfo,
+    });
+    if (this.#parts.mode === 'stateless') return answer(result);
+    const session = await this.#parts.sessions.open(principal, protocolVersion, { capabilities, clientInfo });
+    answer(result, { 'Mcp-Session-Id': session.id });
+  }
+
+  /**
+   * A tool call: one JSON answer when the result is there at once or the host reads nothing else,
+   * else a stream of progress and the result. A refusal before the stream is an HTTP status; after
+   * it, and for a call that got as far as a run, it is on the stream.
+   */
+  async #call(
+    id: RequestId,
+    params: Params,
+    session: Session | undefined,
+    principal: Principal | null,
+    accepts: Accepts,
+    res: ServerResponse,
+  ): Promise<void> {
+    const meta = params['_meta'] as Params | undefined;
+    const token = accepts.stream ? readProgressToken(meta) : undefined;
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    const key = waitKey(session, id);
+    this.#waiting.set(key, gone);
+
+    let stream: CallStream | undefined;
+    let accepted: Run | undefined;
+    const open = (run: Run): CallStream =>
+      (stream ??= this.#openCall(res, session, { runId: run.id, requestId: id, ...(token !== undefined && { progressToken: token }), after: 0 }));
+    let patience: NodeJS.Timeout | undefined;
+    try {
+      const result = await this.#parts.calls.call({
+        id,
+        name: params['name'],
+        arguments: params['arguments'],
+        meta,
+        principal,
+        signal: gone.signal,
+        onRun: (run) => {
+          accepted = run;
+          if (accepts.stream) patience = setTimeout(() => open(run), accepts.json ? streamAfterMs : 0);
+        },
+        ...(token !== undefined && { onProgress: (progress, n) => open(accepted!).progress(progress, n) }),
+      });
+      if (stream === undefined && accepts.json) return sendJson(res, 200, resultMessage(id, result));
+      if (stream !== undefined) return stream.finish(resultMessage(id, result));
+      const once = new EventStream(res, this.#parts.keepAliveMs);
+      once.send(resultMessage(id, result));
+      once.end();
+    } catch (error) {
+      if (error instanceof HostGone) {
+        if (stream === undefined) sendEmpty(res, 202);
+        else stream.end();
+        return;
+      }
+      if (stream === undefined) throw error;
+      this.#logFault(error);
+      stream.finish(errorMessage(id, toRefusal(error)));
+    } finally {
+      clearTimeout(patience);
+      if (this.#waiting.get(key) === gone) this.#waiting.delete(key);
+    }
+  }
+
+  async #resume(lastEventId: string, session: Session, res: ServerResponse): Promise<void> {
+    const position = readEventId(lastEventId);
+    const run = position && (await this.#parts.store.runs.get(position.runId));
+    if (run === undefined || !samePrincipal(run.principal, session.principal)) {
+      throw new ProtocolRefusal(codes.badRequest, 'Last-Event-ID names no stream of this session', { status: 400 });
+    }
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    const key = waitKey(session, position!.requestId);
+    this.#waiting.set(key, gone);
+    const stream = this.#openCall(res, session, position!);
+    try {
+      const result = await this.#parts.calls.resume(
+        run,
+        { after: position!.after, ...(position!.last !== undefined && { last: position!.last }) },
+        {
+          signal: gone.signal,
+          ...(position!.progressToken !== undefined && { onProgress: (progress, n) => stream.progress(progress, n) }),
+        },
+      );
+      stream.finish(resultMessage(position!.requestId, result));
+    } catch (error) {
+      if (error instanceof HostGone) return stream.end();
+      this.#logFault(error);
+      stream.finish(errorMessage(position!.requestId, toRefusal(error)));
+    } finally {
+      if (this.#waiting.get(key) === gone) this.#waiting.delete(key);
+    }
+  }
+
+  /** A host no longer wants an answer: nothing more is sent, the run goes on (BEHAVIOURS 52, X10). */
+  #cancel(session: Session | undefined, requestId: unknown): void {
+    if (isRequestId(requestId)) this.#waiting.get(waitKey(session, requestId))?.abort();
+  }
+
+  #open(res: ServerResponse, session: Session | undefined): EventStream {
+    if (session !== undefined) res.once('close', this.#parts.sessions.hold(session.id));
+    return new EventStream(res, this.#parts.keepAliveMs);
+  }
+
+  #openCall(res: ServerResponse, session: Session | undefined, start: StreamPosition): CallStream {
+    // Only hosts on 2025-11-25 know an event without data, and only they resume.
+    const isResumable = session !== undefined && session.protocolVersion >= '2025-11-25';
+    const stream = this.#open(res, session);
+    let position = start;
+    const eventId = (): string | undefined => (isResumable ? writeEventId(position) : undefined);
+    if (isResumable) stream.prime(eventId()!, retryMs);
+    return {
+      end: () => stream.end(),
+      progress: ({ value, total, message }, n) => {
+        position = { ...position, after: n, last: value };
+        stream.send(
+          writeJson({
+            jsonrpc: '2.0',
+            method: 'notifications/progress',
+            params: { progressToken: start.progressToken, progress: value, ...(total !== undefined && { total }), ...(message !== undefined && { message }) },
+          })!,
+          eventId(),
+        );
+      },
+      finish: (message) => {
+        stream.send(message, eventId());
+        stream.end();
+      },
+    };
+  }
+
+  #logFault(error: unknown): void {
+    const fault = faultOf(error);
+    if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
+  }
+}
+
+/** The stream of one call. */
+interface CallStream {
+  end(): void;
+  progress(progress: Progress, n: number): void;
+  finish(message: string): void;
+}
+
+/** A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came. */
+function readProgressToken(meta: Params | undefined): RequestId | undefined {
+  const token = meta?.['progressToken'];
+  return isRequestId(token) ? token : undefined;
+}
+
+function waitKey(session: Session | undefined, id: RequestId): string {
+  return `${session?.id ?? ''} ${writeJson(id)}`;
+}
+
+/** Absent is 2025-03-26 by the specification; the session knows better. Two headers that differ are none. */
+function checkVersion(header: string | undefined): void {
+  if (header === undefined) return;
+  const named = new Set(header.split(',').map((version) => version.trim()));
+  const [version] = named;
+  if (named.size === 1 && versions.includes(version!)) return;
+  throw new ProtocolRefusal(codes.unsupportedVersion, `unsupported MCP-Protocol-Version: ${header.slice(0, 64)}`, {
+    status: 400,
+    data: { supported: [...versions], requested: header.slice(0, 64) },
+  });
+}
+
+/** The list is one page, so no cursor was ever given out. */
+export function checkCursor(params: Params): void {
+  if (params['cursor'] !== undefined) throw new ProtocolRefusal(codes.invalidParams, 'unknown cursor; the list is one page');
+}

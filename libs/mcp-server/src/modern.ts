@@ -1,0 +1,212 @@
+import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import { createMcpHandler, ProtocolError, Server, type McpHttpHandler, type ServerContext } from '@modelcontextprotocol/server';
+import { isInexactNumber, parseJson, writeJson, type Principal } from '@holdfast/run';
+import type { Store } from '@holdfast/store';
+import { HostGone, type Calls } from './call.js';
+import type { ToolCatalogue } from './catalogue.js';
+import { headerOf, readAccept, sendJson, type Exchange } from './http.js';
+import { checkCursor } from './legacy.js';
+import type { Log } from './parts.js';
+import { EventStream } from './sse.js';
+import { callFailure, faultOf, internalError, toRefusal } from './wire-errors.js';
+
+/** What sets the modern era apart in a body (MCP 2026-07-28, request envelope). */
+const envelopeKey = 'io.modelcontextprotocol/protocolVersion';
+const firstModernVersion = '2026-07-28';
+/** A call that lasts longer than this is answered on a stream, so that proxies see bytes. */
+const streamAfterMs = 100;
+
+export interface ModernParts {
+  readonly store: Store;
+  readonly catalogue: ToolCatalogue;
+  readonly calls: Calls;
+  readonly serverInfo: { readonly name: string; readonly version: string };
+  readonly listTtlMs: number;
+  readonly keepAliveMs: number;
+  readonly log: Log;
+}
+
+/** Whether a POST speaks 2026-07-28 or later. Its body says so; a header alone that says so is a modern request that is wrong. */
+export function isModern(version: string | undefined, body: unknown): boolean {
+  if (version !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(version.trim()) && version.trim() >= firstModernVersion) return true;
+  const meta = (body as { params?: { _meta?: unknown } } | null)?.params?._meta;
+  return typeof meta === 'object' && meta !== null && envelopeKey in meta;
+}
+
+/** The handlers of one server object of the SDK, for the modern HTTP leg and for stdio. */
+export function makeServer(
+  { catalogue, calls, serverInfo, listTtlMs, log }: ModernParts,
+  principalOf: (context: ServerContext) => Principal | null,
+): Server {
+  const server = new Server(serverInfo, { capabilities: { tools: { listChanged: true } } });
+  server.setRequestHandler('tools/list', async ({ params }) => {
+    try {
+      checkCursor({ ...params });
+      return { tools: parseJson(await catalogue.list()) as never, ttlMs: listTtlMs, cacheScope: 'private' };
+    } catch (error) {
+      throw toProtocolError(error, log);
+    }
+  });
+  server.setRequestHandler('tools/call', async ({ params }, context) => {
+    const { id, _meta: meta, signal, notify } = context.mcpReq;
+    const progressToken = meta?.progressToken;
+    let sent: Promise<unknown> = Promise.resolve();
+    try {
+      const result = await calls.call({
+        id,
+        name: params.name,
+        arguments: params.arguments,
+        meta,
+        principal: principalOf(context),
+        signal,
+        ...(progressToken !== undefined && {
+          onProgress: ({ value, total, message }) => {
+            const progress = { progressToken, progress: value, ...(total !== undefined && { total }), ...(message !== undefined && { message }) };
+            sent = notify({ method: 'notifications/progress', params: progress }).catch(() => {});
+          },
+        }),
+      });
+      await sent;
+      return parseJson(result) as never;
+    } catch (error) {
+      if (faultOf(error) === undefined || error instanceof HostGone) throw toProtocolError(error, log);
+      log.error({ err: error }, 'call failed');
+      return parseJson(callFailure({ name: 'InternalError', message: internalError, outcome: 'unknown', retryable: true })) as never;
+    }
+  });
+  return server;
+}
+
+function toProtocolError(error: unknown, log: Log): ProtocolError {
+  const fault = faultOf(error);
+  if (fault !== undefined && !(fault instanceof HostGone)) log.error({ err: fault }, 'request failed');
+  const { code, message, data } = toRefusal(error);
+  return new ProtocolError(code, message, data);
+}
+
+/** The wire of hosts on 2026-07-28: the SDK's, one exchange at a time, nothing kept between them. */
+export class ModernLeg {
+  readonly #handler: McpHttpHandler;
+  readonly #keepAliveMs: number;
+  readonly #unsubscribe: () => void;
+
+  constructor(parts: ModernParts) {
+    this.#keepAliveMs = parts.keepAliveMs;
+    this.#handler = createMcpHandler(() => makeServer(parts, ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null), {
+      legacy: 'reject',
+      keepAliveMs: parts.keepAliveMs,
+    });
+    this.#unsubscribe = parts.store.subscribe(({ kind }) => {
+      if (kind === 'tools') this.#handler.notify.toolsChanged();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    await this.#handler.close();
+  }
+
+  async post({ req, res }: Exchange, body: unknown, principal: Principal | null): Promise<void> {
+    const accepts = readAccept(req);
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    const headers = new Headers();
+    for (const name of Object.keys(req.headers)) headers.set(name, headerOf(req, name)!);
+    // What a host can read is our business here; the SDK wants to hear both.
+    headers.set('accept', 'application/json, text/event-stream');
+    const { message, restore } = withPlainId(body);
+    if (!accepts.stream) withoutProgress(message);
+    const request = new Request(`http://${headers.get('host') ?? 'localhost'}${req.url ?? '/'}`, {
+      method: 'POST',
+      headers,
+      body: writeJson(message)!,
+      signal: gone.signal,
+    });
+    const answered = this.#handler.fetch(request, {
+      parsedBody: message,
+      authInfo: { token: '', clientId: '', scopes: [], extra: { principal } },
+    });
+    const slow = Symbol();
+    let patience: NodeJS.Timeout | undefined;
+    const first = accepts.stream
+      ? await Promise.race([answered, new Promise<typeof slow>((resolve) => (patience = setTimeout(() => resolve(slow), streamAfterMs)))])
+      : await answered;
+    clearTimeout(patience);
+    if (first === slow) return this.#stream(answered, res, restore);
+    await passOn(first as Response, res, accepts, restore, this.#keepAliveMs);
+  }
+
+  /** An answer that takes its time: the stream is opened before it is there. */
+  async #stream(answered: Promise<Response>, res: ServerResponse, restore: Restore): Promise<void> {
+    const stream = new EventStream(res, this.#keepAliveMs);
+    const response = await answered;
+    if (isStream(response)) await pipe(response, res, restore);
+    else if (response.body !== null) stream.send(restore((await response.text()).trim()));
+    stream.end();
+  }
+}
+
+type Restore = (text: string) => string;
+
+/** The SDK knows ids that a double can hold. Another travels under a name of ours and is put back on the way out. */
+function withPlainId(body: unknown): { message: unknown; restore: Restore } {
+  const id = (body as { id?: unknown } | null)?.id;
+  if (!isInexactNumber(id)) return { message: body, restore: (text) => text };
+  const stand = randomUUID();
+  return {
+    message: { ...(body as object), id: stand },
+    restore: (text) => text.replaceAll(`"id":"${stand}"`, `"id":${id.rawJSON}`),
+  };
+}
+
+/** Who reads no stream gets no progress: the SDK would open one for it. */
+function withoutProgress(message: unknown): void {
+  const meta = (message as { params?: { _meta?: { progressToken?: unknown } } } | null)?.params?._meta;
+  if (typeof meta === 'object' && meta !== null) delete meta.progressToken;
+}
+
+function isStream(response: Response): boolean {
+  return response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+}
+
+async function passOn(
+  response: Response,
+  res: ServerResponse,
+  accepts: { readonly json: boolean },
+  restore: Restore,
+  keepAliveMs: number,
+): Promise<void> {
+  if (res.destroyed) return void response.body?.cancel();
+  if (isStream(response)) {
+    // The SDK sends its own keep-alive comments on a stream that it opened.
+    res.writeHead(response.status, { ...Object.fromEntries(response.headers), 'X-Accel-Buffering': 'no', 'Cache-Control': 'no-cache, no-transform' });
+    await pipe(response, res, restore);
+    res.end();
+    return;
+  }
+  const text = restore(await response.text());
+  if (text === '' || accepts.json || response.status !== 200) return answerOnce(response, res, text);
+  const stream = new EventStream(res, keepAliveMs);
+  stream.send(text.trim());
+  stream.end();
+}
+
+function answerOnce(response: Response, res: ServerResponse, text: string): void {
+  if (text !== '') return sendJson(res, response.status, text);
+  res.writeHead(response.status, { 'Content-Length': 0 });
+  res.end();
+}
+
+async function pipe(response: Response, res: ServerResponse, restore: Restore): Promise<void> {
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+    if (res.destroyed) return;
+    if (!res.write(restore(decoder.decode(chunk, { stream: true })))) {
+      await new Promise<void>((resolve) => {
+        res.once('drain', resolve);
+        res.once('close', resolve);
+      });
+    }
+  }
+}

@@ -1,0 +1,42 @@
+import type { ServerResponse } from 'node:http';
+
+/** Headers that keep proxies from holding a stream back (KUBERNETES, Routing). */
+export const streamHeaders = {
+  'Content-Type': 'text/event-stream',
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no',
+} as const;
+
+/** One server-sent event stream. Silent streams carry a comment every `keepAliveMs`, so that nobody on the way cuts them. */
+export class EventStream {
+  readonly #res: ServerResponse;
+  readonly #keepAlive: NodeJS.Timeout;
+
+  constructor(res: ServerResponse, keepAliveMs: number) {
+    this.#res = res;
+    res.writeHead(200, streamHeaders);
+    // An early first byte: nobody on the way takes an idle stream for a dead one.
+    res.write(': open\n\n');
+    this.#keepAlive = setInterval(() => this.#write(': keep-alive\n\n'), keepAliveMs);
+    res.once('close', () => clearInterval(this.#keepAlive));
+  }
+
+  /** An id without a message, so that a host can take the stream up again before the first (2025-11-25 and later). */
+  prime(id: string, retryMs: number): void {
+    this.#write(`id: ${id}\nretry: ${retryMs}\ndata: \n\n`);
+  }
+
+  /** @param message JSON text without line breaks */
+  send(message: string, id?: string): void {
+    this.#write(`event: message\n${id === undefined ? '' : `id: ${id}\n`}data: ${message}\n\n`);
+  }
+
+  end(): void {
+    clearInterval(this.#keepAlive);
+    if (!this.#res.writableEnded) this.#res.end();
+  }
+
+  #write(text: string): void {
+    if (!this.#res.writableEnded && !this.#res.destroyed) this.#res.write(text);
+  }
+}
