@@ -1,1 +1,3 @@
-export {};
+export { Gateway, type GatewayParts } from './gateway.js';
+export { serveGateway, type GatewayServer } from './http-server.js';
+export { isLoopback, servingRules, servingSettings, type ServingSettings } from './settings.js';

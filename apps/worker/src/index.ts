@@ -1,1 +1,1 @@
-export {};
+export { workingSettings, type WorkingSettings } from './settings.js';

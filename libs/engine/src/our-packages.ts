@@ -8,12 +8,13 @@ import { registerHooks } from 'node:module';
 export function resolveOurPackagesEverywhere(): void {
   registerHooks({
     resolve(specifier, context, next) {
-      if (specifier === '@holdfast/tools') return { url: import.meta.resolve(specifier), shortCircuit: true };
+      const fromHere = () => next(specifier, { ...context, parentURL: import.meta.url });
+      if (specifier === '@holdfast/tools') return fromHere();
       if (specifier !== 'zod' && !specifier.startsWith('zod/')) return next(specifier, context);
       try {
         return next(specifier, context);
       } catch {
-        return { url: import.meta.resolve(specifier), shortCircuit: true };
+        return fromHere();
       }
     },
   });

@@ -260,7 +260,7 @@ export class Worker {
       toolClass: run.toolClass,
       executeSeconds: (performance.now() - began) / 1000,
     });
-    log.info({ state: end.state, ...(error !== undefined && { error }) }, 'attempt finished');
+    log.debug({ state: end.state, ...(error !== undefined && { error }) }, 'attempt finished');
   }
 
   /** Records an end, however long the store is away: the result exists only here. */

@@ -30,7 +30,8 @@ export const openToAll: AuthProvider = () => ({ kind: 'accepted', principal: nul
 export function keyAuth(keys: ReadonlyMap<string, string>): AuthProvider {
   const digests = [...keys].map(([name, secret]) => ({ name, digest: sha256(secret) }));
   return (credential) => {
-    if (credential === undefined || credential.scheme.toLowerCase() !== 'bearer') return { kind: 'refused', status: 401 };
+    if (credential === undefined || credential.scheme.toLowerCase() !== 'bearer')
+      return { kind: 'refused', status: 401 };
     const presented = sha256(credential.token);
     let owner: string | undefined;
     for (const { name, digest } of digests) if (timingSafeEqual(digest, presented)) owner = name;

@@ -121,7 +121,8 @@ export class Calls {
   async call(call: Call): Promise<string> {
     const { observer } = this.#parts;
     const startedAt = performance.now();
-    let outcome: Outcome | 'protocol_error' | 'gone' = 'protocol_error';
+    observer.callStarted();
+    let outcome: Outcome | 'left' = 'unknown';
     const refuse = (error: CallError): string => {
       outcome = error.outcome;
       return callFailure(error);
@@ -134,10 +135,11 @@ export class Calls {
       outcome = answer.outcome;
       return answer.json;
     } catch (error) {
-      if (error instanceof HostGone) outcome = 'gone';
+      if (error instanceof HostGone) outcome = 'left';
+      else if (error instanceof ProtocolRefusal) outcome = 'refused';
       throw error;
     } finally {
-      observer.answered({ outcome, seconds: (performance.now() - startedAt) / 1000 });
+      observer.callFinished({ outcome, seconds: (performance.now() - startedAt) / 1000 });
     }
   }
 
@@ -157,7 +159,10 @@ export class Calls {
     if (args.kind === 'refused') return args;
     const { catalogue, settings } = this.#parts;
     const workflow = settings.workflowPrefix + call.name;
-    const ids = token.kind === 'token' ? settings.runIdKeys.map((key) => tokenRunId(key, caller.principal, workflow, token.token)) : [];
+    const ids =
+      token.kind === 'token'
+        ? settings.runIdKeys.map((key) => tokenRunId(key, caller.principal, workflow, token.token))
+        : [];
 
     const tool = await catalogue.find(call.name);
     const problems = tool?.check(args.value) ?? [];
@@ -169,7 +174,10 @@ export class Calls {
       if (run !== undefined) return this.#attach(run, args);
     }
     if (tool === undefined) {
-      throw new ProtocolRefusal(codes.invalidParams, `unknown tool: ${call.name.slice(0, 128)}; tools/list names the tools there are`);
+      throw new ProtocolRefusal(
+        codes.invalidParams,
+        `unknown tool: ${call.name.slice(0, 128)}; tools/list names the tools there are`,
+      );
     }
     if (problems.length > 0) return invalidArguments(...problems);
     return this.#submit(tool, workflow, args, caller, ids[0]);
@@ -196,7 +204,10 @@ export class Calls {
     const token = readToken(given);
     if (token.kind === 'token' && caller.principal === null && !this.#warnedOfSharedScope) {
       this.#warnedOfSharedScope = true;
-      log.warn({}, 'a token arrived from a caller without identity: all such callers share one scope (BEHAVIOURS 46)');
+      log.warn(
+        {},
+        'a token arrived from a caller without identity: all such callers share one scope (BEHAVIOURS 46)',
+      );
     }
     return token;
   }
@@ -222,20 +233,23 @@ export class Calls {
         digest: args.digest,
         definition: digest,
       },
-      isDerived ? { repeat: { key: repeatKey(workflow, principal, args.digest), windowMs: dedupeWindowMs } } : {},
+      isDerived
+        ? { repeat: { key: repeatKey(workflow, principal, args.digest), windowMs: dedupeWindowMs } }
+        : {},
     );
     if (submission.kind === 'expired') {
       return {
         error: {
           name: 'IdempotencyExpired',
-          message: 'this idempotency_key was used for a call whose result is no longer kept; use a new key for a new call',
+          message:
+            'this idempotency_key was used for a call whose result is no longer kept; use a new key for a new call',
           outcome: 'refused',
           retryable: false,
         },
       };
     }
     if (submission.kind === 'attached') return this.#attach(submission.run, args);
-    observer.submitted({ toolClass, reattached: false });
+    observer.runSubmitted({ toolClass, reattached: false });
     return { run: submission.run, isNew: true };
   }
 
@@ -244,13 +258,14 @@ export class Calls {
       return {
         error: {
           name: 'IdempotencyConflict',
-          message: 'this idempotency_key was used with other arguments, and that call is unchanged; use a new key for a new call',
+          message:
+            'this idempotency_key was used with other arguments, and that call is unchanged; use a new key for a new call',
           outcome: 'refused',
           retryable: false,
         },
       };
     }
-    this.#parts.observer.submitted({ toolClass: run.toolClass, reattached: true });
+    this.#parts.observer.runSubmitted({ toolClass: run.toolClass, reattached: true });
     return { run, isNew: false };
   }
 
@@ -272,7 +287,10 @@ export class Calls {
     return { json: callFailure(ended.error, mark), outcome: ended.error.outcome };
   }
 
-  async #wait({ run, isNew, from }: Accepted, { signal, onProgress }: Waiter): Promise<FinishedRun | 'too long'> {
+  async #wait(
+    { run, isNew, from }: Accepted,
+    { signal, onProgress }: Waiter,
+  ): Promise<FinishedRun | 'too long'> {
     const { settings, watch } = this.#parts;
     // Whoever repeats a call that has ended gets its result, not its history.
     if (isFinished(run) && from === undefined) return run;
@@ -280,7 +298,10 @@ export class Calls {
     const leave = (): void => patience.abort(new HostGone('the host no longer waits'));
     signal.addEventListener('abort', leave, { once: true });
     if (signal.aborted) leave();
-    const limit = settings.waitTimeoutMs > 0 ? setTimeout(() => patience.abort(tooLong), settings.waitTimeoutMs) : undefined;
+    const limit =
+      settings.waitTimeoutMs > 0
+        ? setTimeout(() => patience.abort(tooLong), settings.waitTimeoutMs)
+        : undefined;
     const feed = onProgress && this.#feed(run, onProgress, from);
     try {
       return await watch.follow(run, {

@@ -1,5 +1,11 @@
 import type { Store } from '@holdfast/store';
-import { compileSchema, type JsonSchema, type Problem, type SchemaCheck, type ToolDefinition } from '@holdfast/tools';
+import {
+  compileSchema,
+  type JsonSchema,
+  type Problem,
+  type SchemaCheck,
+  type ToolDefinition,
+} from '@holdfast/tools';
 
 /** A tool as hosts see it. */
 export interface ServedTool {
@@ -86,5 +92,7 @@ function served(definition: ToolDefinition): ServedTool {
 function withoutHeaderWishes(schema: JsonSchema): JsonSchema {
   const text = JSON.stringify(schema);
   if (!text.includes('"x-mcp-header"')) return schema;
-  return JSON.parse(text, (key, value: unknown) => (key === 'x-mcp-header' ? undefined : value)) as JsonSchema;
+  return JSON.parse(text, (key, value: unknown) =>
+    key === 'x-mcp-header' ? undefined : value,
+  ) as JsonSchema;
 }

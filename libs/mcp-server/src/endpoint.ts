@@ -62,11 +62,23 @@ export class McpEndpoint {
     this.#watch = new RunWatch(store, settings.pollIntervalMs, log);
     this.#catalogue = new ToolCatalogue(store, settings.pollIntervalMs);
     this.#sessions = new Sessions(store, settings.sessions, log);
-    const calls = new Calls({ store, catalogue: this.#catalogue, watch: this.#watch, settings, hooks, log, observer });
+    const calls = new Calls({
+      store,
+      catalogue: this.#catalogue,
+      watch: this.#watch,
+      settings,
+      hooks,
+      log,
+      observer,
+    });
     const { keepAliveMs, listTtlMs, legacy } = settings;
     this.core = { store, catalogue: this.#catalogue, calls, serverInfo, listTtlMs, keepAliveMs, log };
     this.#modern = new ModernLeg(this.core);
-    this.#legacy = new LegacyLeg({ ...this.core, sessions: this.#sessions, mode: legacy === 'stateless' ? 'stateless' : 'sessions' });
+    this.#legacy = new LegacyLeg({
+      ...this.core,
+      sessions: this.#sessions,
+      mode: legacy === 'stateless' ? 'stateless' : 'sessions',
+    });
   }
 
   /** How many calls wait for a result here. */
@@ -76,6 +88,11 @@ export class McpEndpoint {
 
   sessionCount(): Promise<number> {
     return this.#sessions.count();
+  }
+
+  /** Ends the streams on which no call waits, so that their hosts open them elsewhere. */
+  endIdleStreams(): void {
+    this.#legacy.close();
   }
 
   async close(): Promise<void> {
@@ -116,19 +133,29 @@ export class McpEndpoint {
     const verdict = await auth(readCredential(headerOf(req, 'authorization')));
     if (verdict.kind === 'refused') return refuseCaller(res, verdict.status);
     if (!isWelcome) {
-      throw new ProtocolRefusal(codes.badRequest, isOriginAllowed ? 'this Host is not allowed' : 'this Origin is not allowed', { status: 403 });
+      throw new ProtocolRefusal(
+        codes.badRequest,
+        isOriginAllowed ? 'this Host is not allowed' : 'this Origin is not allowed',
+        { status: 403 },
+      );
     }
     const { principal } = verdict;
     switch (req.method) {
       case 'POST': {
         const body = await readJson(req, settings.maxBodyBytes);
-        const serves = isModern(headerOf(req, 'mcp-protocol-version'), body) || settings.legacy === 'reject' ? this.#modern : this.#legacy;
+        const serves =
+          isModern(headerOf(req, 'mcp-protocol-version'), body) || settings.legacy === 'reject'
+            ? this.#modern
+            : this.#legacy;
         return serves.post(exchange, body, principal);
       }
       case 'GET':
       case 'DELETE':
-        if (settings.legacy !== 'sessions' || headerOf(req, 'mcp-session-id') === undefined) return refuseMethod(res, 'POST');
-        return req.method === 'GET' ? this.#legacy.get(exchange, principal) : this.#legacy.delete(exchange, principal);
+        if (settings.legacy !== 'sessions' || headerOf(req, 'mcp-session-id') === undefined)
+          return refuseMethod(res, 'POST');
+        return req.method === 'GET'
+          ? this.#legacy.get(exchange, principal)
+          : this.#legacy.delete(exchange, principal);
       default:
         return refuseMethod(res, settings.legacy === 'sessions' ? 'GET, POST, DELETE' : 'POST');
     }
@@ -145,6 +172,8 @@ function refuseCaller(res: ServerResponse, status: 401 | 403 | 503): void {
 
 function refuseMethod(res: ServerResponse, allow: string): void {
   if (res.req.method === 'HEAD') return sendEmpty(res, 405, { Allow: allow });
-  const refusal = new ProtocolRefusal(codes.badRequest, `method not allowed; this path takes ${allow}`, { status: 405 });
+  const refusal = new ProtocolRefusal(codes.badRequest, `method not allowed; this path takes ${allow}`, {
+    status: 405,
+  });
   sendJson(res, 405, errorMessage(null, refusal), { Allow: allow });
 }

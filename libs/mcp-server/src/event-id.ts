@@ -18,7 +18,9 @@ export interface StreamPosition {
 }
 
 export function writeEventId({ runId, requestId, progressToken, after, last }: StreamPosition): string {
-  return Buffer.from(writeJson([runId, requestId, progressToken ?? null, after, last ?? null])!).toString('base64url');
+  return Buffer.from(writeJson([runId, requestId, progressToken ?? null, after, last ?? null])!).toString(
+    'base64url',
+  );
 }
 
 /** Undefined for what was never an id of ours. The caller is checked against the run, not against the id. */
@@ -26,7 +28,8 @@ export function readEventId(id: string): StreamPosition | undefined {
   try {
     const parts = parseJson(Buffer.from(id, 'base64url').toString()) as unknown[];
     const [runId, requestId, progressToken, after, last] = parts;
-    if (parts.length !== 5 || typeof runId !== 'string' || !isRunId(runId) || !isRequestId(requestId)) return undefined;
+    if (parts.length !== 5 || typeof runId !== 'string' || !isRunId(runId) || !isRequestId(requestId))
+      return undefined;
     if (typeof after !== 'number' || !Number.isInteger(after)) return undefined;
     return {
       runId,

@@ -8,9 +8,18 @@ export interface Exchange {
   readonly res: ServerResponse;
 }
 
-export function sendJson(res: ServerResponse, status: number, json: string, headers: Record<string, string> = {}): void {
+export function sendJson(
+  res: ServerResponse,
+  status: number,
+  json: string,
+  headers: Record<string, string> = {},
+): void {
   if (res.headersSent || res.destroyed) return;
-  res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(json), ...headers });
+  res.writeHead(status, {
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(json),
+    ...headers,
+  });
   res.end(json);
 }
 
@@ -22,7 +31,11 @@ export function sendEmpty(res: ServerResponse, status: number, headers: Record<s
 }
 
 /** A refusal as an HTTP answer with a JSON-RPC body. */
-export function sendRefusal(res: ServerResponse, refusal: ProtocolRefusal, id: Parameters<typeof errorMessage>[0] = null): void {
+export function sendRefusal(
+  res: ServerResponse,
+  refusal: ProtocolRefusal,
+  id: Parameters<typeof errorMessage>[0] = null,
+): void {
   const headers: Record<string, string> = refusal.status === 503 ? { 'Retry-After': '5' } : {};
   sendJson(res, refusal.status, errorMessage(id, refusal), headers);
 }
@@ -33,7 +46,8 @@ export function headerOf(req: IncomingMessage, name: string): string | undefined
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-const badRequest = (message: string, status = 400): ProtocolRefusal => new ProtocolRefusal(codes.badRequest, message, { status });
+const badRequest = (message: string, status = 400): ProtocolRefusal =>
+  new ProtocolRefusal(codes.badRequest, message, { status });
 
 /**
  * The JSON of a POST.
@@ -54,7 +68,8 @@ export async function readJson(req: IncomingMessage, maxBytes: number): Promise<
     chunks.push(chunk);
   }
   const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
-  if (!isUtf8(body)) throw new ProtocolRefusal(codes.parseError, 'the request is not valid UTF-8', { status: 400 });
+  if (!isUtf8(body))
+    throw new ProtocolRefusal(codes.parseError, 'the request is not valid UTF-8', { status: 400 });
   try {
     return parseJson(body.toString());
   } catch {
@@ -78,7 +93,9 @@ export function readAccept(req: IncomingMessage): Accepts {
     .map((range) => range.split(';').map((part) => part.trim()))
     .filter(([, ...parameters]) => !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter)))
     .map(([type]) => type);
-  const json = types.some((type) => type === '*/*' || type === 'application/*' || type === 'application/json');
+  const json = types.some(
+    (type) => type === '*/*' || type === 'application/*' || type === 'application/json',
+  );
   const stream = types.some((type) => type === '*/*' || type === 'text/*' || type === 'text/event-stream');
   if (!json && !stream) throw badRequest('Accept must allow application/json or text/event-stream', 406);
   return { json, stream };

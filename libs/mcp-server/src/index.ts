@@ -7,8 +7,9 @@ export {
   type Credential,
   type Verdict,
 } from './auth.js';
+export { moduleAuth } from './auth-module.js';
 export type { HookRequest, IdentityHooks } from './call.js';
 export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
-export { isAllowedHost, loopbackHosts } from './http.js';
+export { isAllowedHost, isAllowedOrigin, loopbackHosts } from './http.js';
 export type { CallObserver, Log } from './parts.js';
 export { serveHostOverStdio } from './stdio.js';

@@ -4,7 +4,15 @@ import type { Session, Store } from '@holdfast/store';
 import { HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { readEventId, writeEventId, type StreamPosition } from './event-id.js';
-import { headerOf, readAccept, sendEmpty, sendJson, sendRefusal, type Accepts, type Exchange } from './http.js';
+import {
+  headerOf,
+  readAccept,
+  sendEmpty,
+  sendJson,
+  sendRefusal,
+  type Accepts,
+  type Exchange,
+} from './http.js';
 import type { Log } from './parts.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
@@ -50,14 +58,16 @@ type Params = Readonly<Record<string, unknown>>;
 
 /** @throws ProtocolRefusal 400, with id null, for what is no JSON-RPC message or a batch of them */
 export function readMessage(body: unknown): Message {
-  const invalid = (message: string): ProtocolRefusal => new ProtocolRefusal(codes.invalidRequest, message, { status: 400 });
+  const invalid = (message: string): ProtocolRefusal =>
+    new ProtocolRefusal(codes.invalidRequest, message, { status: 400 });
   if (Array.isArray(body)) throw invalid('JSON-RPC batches are not supported; send one message a request');
   if (typeof body !== 'object' || body === null) throw invalid('the request is not a JSON-RPC message');
   const { jsonrpc, id, method, params = {} } = body as Record<string, unknown>;
   if (jsonrpc !== '2.0') throw invalid('jsonrpc must be "2.0"');
   if (method === undefined && ('result' in body || 'error' in body)) return { kind: 'response' };
   if (typeof method !== 'string') throw invalid('method must be a string');
-  if (typeof params !== 'object' || params === null || Array.isArray(params)) throw invalid('params must be an object');
+  if (typeof params !== 'object' || params === null || Array.isArray(params))
+    throw invalid('params must be an object');
   if (!('id' in body)) return { kind: 'notification', method, params: params as Params };
   if (!isRequestId(id)) throw invalid('id must be a string or a number');
   return { kind: 'request', id, method, params: params as Params };
@@ -82,7 +92,8 @@ export class LegacyLeg {
       parts.sessions.onClosed((id) => this.#streams.get(id)?.end()),
       parts.store.subscribe(({ kind }) => {
         if (kind !== 'tools') return;
-        for (const stream of this.#streams.values()) stream.send('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+        for (const stream of this.#streams.values())
+          stream.send('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
       }),
     ];
   }
@@ -114,7 +125,10 @@ export class LegacyLeg {
   /** The stream of a session; with `Last-Event-ID`, that of one call from where it broke. */
   async get({ req, res }: Exchange, principal: Principal | null): Promise<void> {
     const id = headerOf(req, 'mcp-session-id');
-    if (id === undefined) throw new ProtocolRefusal(codes.badRequest, 'GET needs the Mcp-Session-Id of a session', { status: 405 });
+    if (id === undefined)
+      throw new ProtocolRefusal(codes.badRequest, 'GET needs the Mcp-Session-Id of a session', {
+        status: 405,
+      });
     if (!readAccept(req).stream) {
       throw new ProtocolRefusal(codes.badRequest, 'Accept must allow text/event-stream', { status: 406 });
     }
@@ -133,16 +147,28 @@ export class LegacyLeg {
 
   async delete({ req, res }: Exchange, principal: Principal | null): Promise<void> {
     const id = headerOf(req, 'mcp-session-id');
-    if (id === undefined) throw new ProtocolRefusal(codes.badRequest, 'DELETE needs the Mcp-Session-Id of a session', { status: 405 });
+    if (id === undefined)
+      throw new ProtocolRefusal(codes.badRequest, 'DELETE needs the Mcp-Session-Id of a session', {
+        status: 405,
+      });
     await this.#parts.sessions.use(id, principal);
     await this.#parts.sessions.close(id);
     sendEmpty(res, 200);
   }
 
-  async #sessionOf(id: string | undefined, message: Message, principal: Principal | null): Promise<Session | undefined> {
-    if (this.#parts.mode === 'stateless' || (message.kind === 'request' && message.method === 'initialize')) return undefined;
+  async #sessionOf(
+    id: string | undefined,
+    message: Message,
+    principal: Principal | null,
+  ): Promise<Session | undefined> {
+    if (this.#parts.mode === 'stateless' || (message.kind === 'request' && message.method === 'initialize'))
+      return undefined;
     if (id !== undefined) return this.#parts.sessions.use(id, principal);
-    throw new ProtocolRefusal(codes.badRequest, 'the Mcp-Session-Id header is missing; send initialize to open a session', { status: 400 });
+    throw new ProtocolRefusal(
+      codes.badRequest,
+      'the Mcp-Session-Id header is missing; send initialize to open a session',
+      { status: 400 },
+    );
   }
 
   async #serve(
@@ -181,7 +207,10 @@ export class LegacyLeg {
     answer: (resultJson: string, headers?: Record<string, string>) => void,
   ): Promise<void> {
     const { protocolVersion: asked, capabilities = {}, clientInfo } = params;
-    if (typeof asked !== 'string') throw new ProtocolRefusal(codes.invalidParams, 'params.protocolVersion must be a string', { status: 400 });
+    if (typeof asked !== 'string')
+      throw new ProtocolRefusal(codes.invalidParams, 'params.protocolVersion must be a string', {
+        status: 400,
+      });
     const protocolVersion = versions.includes(asked) ? asked : legacyVersions[0];
     const result = JSON.stringify({
       protocolVersion,
@@ -216,7 +245,12 @@ export class LegacyLeg {
     let stream: CallStream | undefined;
     let accepted: Run | undefined;
     const open = (run: Run): CallStream =>
-      (stream ??= this.#openCall(res, session, { runId: run.id, requestId: id, ...(token !== undefined && { progressToken: token }), after: 0 }));
+      (stream ??= this.#openCall(res, session, {
+        runId: run.id,
+        requestId: id,
+        ...(token !== undefined && { progressToken: token }),
+        after: 0,
+      }));
     let patience: NodeJS.Timeout | undefined;
     try {
       const result = await this.#parts.calls.call({
@@ -256,7 +290,9 @@ export class LegacyLeg {
     const position = readEventId(lastEventId);
     const run = position && (await this.#parts.store.runs.get(position.runId));
     if (run === undefined || !samePrincipal(run.principal, session.principal)) {
-      throw new ProtocolRefusal(codes.badRequest, 'Last-Event-ID names no stream of this session', { status: 400 });
+      throw new ProtocolRefusal(codes.badRequest, 'Last-Event-ID names no stream of this session', {
+        status: 400,
+      });
     }
     const gone = new AbortController();
     res.once('close', () => gone.abort());
@@ -269,7 +305,9 @@ export class LegacyLeg {
         { after: position!.after, ...(position!.last !== undefined && { last: position!.last }) },
         {
           signal: gone.signal,
-          ...(position!.progressToken !== undefined && { onProgress: (progress, n) => stream.progress(progress, n) }),
+          ...(position!.progressToken !== undefined && {
+            onProgress: (progress, n) => stream.progress(progress, n),
+          }),
         },
       );
       stream.finish(resultMessage(position!.requestId, result));
@@ -307,7 +345,12 @@ export class LegacyLeg {
           writeJson({
             jsonrpc: '2.0',
             method: 'notifications/progress',
-            params: { progressToken: start.progressToken, progress: value, ...(total !== undefined && { total }), ...(message !== undefined && { message }) },
+            params: {
+              progressToken: start.progressToken,
+              progress: value,
+              ...(total !== undefined && { total }),
+              ...(message !== undefined && { message }),
+            },
           })!,
           eventId(),
         );
@@ -348,13 +391,18 @@ function checkVersion(header: string | undefined): void {
   const named = new Set(header.split(',').map((version) => version.trim()));
   const [version] = named;
   if (named.size === 1 && versions.includes(version!)) return;
-  throw new ProtocolRefusal(codes.unsupportedVersion, `unsupported MCP-Protocol-Version: ${header.slice(0, 64)}`, {
-    status: 400,
-    data: { supported: [...versions], requested: header.slice(0, 64) },
-  });
+  throw new ProtocolRefusal(
+    codes.unsupportedVersion,
+    `unsupported MCP-Protocol-Version: ${header.slice(0, 64)}`,
+    {
+      status: 400,
+      data: { supported: [...versions], requested: header.slice(0, 64) },
+    },
+  );
 }
 
 /** The list is one page, so no cursor was ever given out. */
 export function checkCursor(params: Params): void {
-  if (params['cursor'] !== undefined) throw new ProtocolRefusal(codes.invalidParams, 'unknown cursor; the list is one page');
+  if (params['cursor'] !== undefined)
+    throw new ProtocolRefusal(codes.invalidParams, 'unknown cursor; the list is one page');
 }

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { createMcpHandler, ProtocolError, Server, type McpHttpHandler, type ServerContext } from '@modelcontextprotocol/server';
+import {
+  createMcpHandler,
+  ProtocolError,
+  Server,
+  type McpHttpHandler,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import { isInexactNumber, parseJson, writeJson, type Principal } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import { HostGone, type Calls } from './call.js';
@@ -29,7 +35,12 @@ export interface ModernParts {
 
 /** Whether a POST speaks 2026-07-28 or later. Its body says so; a header alone that says so is a modern request that is wrong. */
 export function isModern(version: string | undefined, body: unknown): boolean {
-  if (version !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(version.trim()) && version.trim() >= firstModernVersion) return true;
+  if (
+    version !== undefined &&
+    /^\d{4}-\d{2}-\d{2}$/.test(version.trim()) &&
+    version.trim() >= firstModernVersion
+  )
+    return true;
   const meta = (body as { params?: { _meta?: unknown } } | null)?.params?._meta;
   return typeof meta === 'object' && meta !== null && envelopeKey in meta;
 }
@@ -62,7 +73,12 @@ export function makeServer(
         signal,
         ...(progressToken !== undefined && {
           onProgress: ({ value, total, message }) => {
-            const progress = { progressToken, progress: value, ...(total !== undefined && { total }), ...(message !== undefined && { message }) };
+            const progress = {
+              progressToken,
+              progress: value,
+              ...(total !== undefined && { total }),
+              ...(message !== undefined && { message }),
+            };
             sent = notify({ method: 'notifications/progress', params: progress }).catch(() => {});
           },
         }),
@@ -72,7 +88,9 @@ export function makeServer(
     } catch (error) {
       if (faultOf(error) === undefined || error instanceof HostGone) throw toProtocolError(error, log);
       log.error({ err: error }, 'call failed');
-      return parseJson(callFailure({ name: 'InternalError', message: internalError, outcome: 'unknown', retryable: true })) as never;
+      return parseJson(
+        callFailure({ name: 'InternalError', message: internalError, outcome: 'unknown', retryable: true }),
+      ) as never;
     }
   });
   return server;
@@ -93,10 +111,14 @@ export class ModernLeg {
 
   constructor(parts: ModernParts) {
     this.#keepAliveMs = parts.keepAliveMs;
-    this.#handler = createMcpHandler(() => makeServer(parts, ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null), {
-      legacy: 'reject',
-      keepAliveMs: parts.keepAliveMs,
-    });
+    this.#handler = createMcpHandler(
+      () =>
+        makeServer(parts, ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null),
+      {
+        legacy: 'reject',
+        keepAliveMs: parts.keepAliveMs,
+      },
+    );
     this.#unsubscribe = parts.store.subscribe(({ kind }) => {
       if (kind === 'tools') this.#handler.notify.toolsChanged();
     });
@@ -130,7 +152,10 @@ export class ModernLeg {
     const slow = Symbol();
     let patience: NodeJS.Timeout | undefined;
     const first = accepts.stream
-      ? await Promise.race([answered, new Promise<typeof slow>((resolve) => (patience = setTimeout(() => resolve(slow), streamAfterMs)))])
+      ? await Promise.race([
+          answered,
+          new Promise<typeof slow>((resolve) => (patience = setTimeout(() => resolve(slow), streamAfterMs))),
+        ])
       : await answered;
     clearTimeout(patience);
     if (first === slow) return this.#stream(answered, res, restore);
@@ -180,7 +205,11 @@ async function passOn(
   if (res.destroyed) return void response.body?.cancel();
   if (isStream(response)) {
     // The SDK sends its own keep-alive comments on a stream that it opened.
-    res.writeHead(response.status, { ...Object.fromEntries(response.headers), 'X-Accel-Buffering': 'no', 'Cache-Control': 'no-cache, no-transform' });
+    res.writeHead(response.status, {
+      ...Object.fromEntries(response.headers),
+      'X-Accel-Buffering': 'no',
+      'Cache-Control': 'no-cache, no-transform',
+    });
     await pipe(response, res, restore);
     res.end();
     return;

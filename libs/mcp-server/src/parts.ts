@@ -10,6 +10,8 @@ export interface Log {
 
 /** What happened, for metrics. */
 export interface CallObserver {
-  submitted(run: { readonly toolClass: ToolClass; readonly reattached: boolean }): void;
-  answered(call: { readonly outcome: Outcome | 'protocol_error' | 'gone'; readonly seconds: number }): void;
+  runSubmitted(run: { readonly toolClass: ToolClass; readonly reattached: boolean }): void;
+  callStarted(): void;
+  /** `left`: the host went away before the answer. */
+  callFinished(call: { readonly outcome: Outcome | 'left'; readonly seconds: number }): void;
 }

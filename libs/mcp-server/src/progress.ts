@@ -14,7 +14,10 @@ export class RisingProgress {
   }
 
   reported(progress: Progress, elapsedMs: number): Progress {
-    const value = this.#last === undefined || progress.value > this.#last ? progress.value : this.#above(this.#last, elapsedMs);
+    const value =
+      this.#last === undefined || progress.value > this.#last
+        ? progress.value
+        : this.#above(this.#last, elapsedMs);
     this.#last = value;
     return { ...progress, value };
   }

@@ -53,7 +53,10 @@ export class RunWatch {
    *
    * @param isNew this process has just made the run, so there is nothing to see yet
    */
-  follow(run: Run, options: { isNew: boolean; after?: number; onEvent: (event: RunEvent) => void; signal: AbortSignal }): Promise<FinishedRun> {
+  follow(
+    run: Run,
+    options: { isNew: boolean; after?: number; onEvent: (event: RunEvent) => void; signal: AbortSignal },
+  ): Promise<FinishedRun> {
     const { isNew, after = 0, onEvent, signal } = options;
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(ensureError(signal.reason));
@@ -117,7 +120,8 @@ export class RunWatch {
     this.#wanted = new Set();
     if (followers.length === 0) return;
     const after = new Map<number, number>();
-    for (const follower of followers) after.set(follower.seq, Math.min(follower.after, after.get(follower.seq) ?? Infinity));
+    for (const follower of followers)
+      after.set(follower.seq, Math.min(follower.after, after.get(follower.seq) ?? Infinity));
     try {
       const news = await this.#store.runs.news([...after].map(([seq, known]) => ({ seq, after: known })));
       for (const { seq, events, ended } of news) {
@@ -136,7 +140,10 @@ export class RunWatch {
         }
       }
     } catch (error) {
-      this.#log.warn({ runs: after.size, err: ensureError(error) }, 'waiting runs not looked at; trying again');
+      this.#log.warn(
+        { runs: after.size, err: ensureError(error) },
+        'waiting runs not looked at; trying again',
+      );
     }
   }
 }

@@ -40,7 +40,10 @@ export class Sessions {
       for (const listener of this.#closed) listener(signal.id);
     });
     // An open stream is use, though nothing is sent on it.
-    this.#timer = setInterval(() => this.#touch([...this.#inUse.keys()]), Math.min(touchEveryMs, limits.idleMs / 3)).unref();
+    this.#timer = setInterval(
+      () => this.#touch([...this.#inUse.keys()]),
+      Math.min(touchEveryMs, limits.idleMs / 3),
+    ).unref();
   }
 
   /** @throws ProtocolRefusal 503 when there is no room (BEHAVIOURS 18) */
@@ -75,7 +78,9 @@ export class Sessions {
       known = session && this.#remember(session, known?.touchedAt ?? 0);
     }
     if (known === undefined || !samePrincipal(known.session.principal, principal)) {
-      throw new ProtocolRefusal(codes.sessionNotFound, 'session not found; send initialize to open one', { status: 404 });
+      throw new ProtocolRefusal(codes.sessionNotFound, 'session not found; send initialize to open one', {
+        status: 404,
+      });
     }
     if (now - known.touchedAt > Math.min(touchEveryMs, this.#limits.idleMs / 3)) {
       known.touchedAt = now;

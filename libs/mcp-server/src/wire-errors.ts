@@ -1,4 +1,12 @@
-import { ensureError, isInexactNumber, parseJson, RunError, writeJson, type CallError, type Run } from '@holdfast/run';
+import {
+  ensureError,
+  isInexactNumber,
+  parseJson,
+  RunError,
+  writeJson,
+  type CallError,
+  type Run,
+} from '@holdfast/run';
 
 /** JSON-RPC codes that we answer with (JSON-RPC 2.0 §5.1; MCP 2026-07-28 for the -3202x). */
 export const codes = {
@@ -25,7 +33,11 @@ export class ProtocolRefusal extends Error {
   readonly data: object | undefined;
 
   /** @param status of the HTTP answer, where it is not carried on a stream */
-  constructor(code: number, message: string, { status = 200, data }: { status?: number; data?: object } = {}) {
+  constructor(
+    code: number,
+    message: string,
+    { status = 200, data }: { status?: number; data?: object } = {},
+  ) {
     super(message);
     this.code = code;
     this.status = status;
@@ -36,7 +48,8 @@ export class ProtocolRefusal extends Error {
 /** Whatever was thrown while a request was served, as the refusal to answer with. Faults of ours say nothing. */
 export function toRefusal(thrown: unknown): ProtocolRefusal {
   if (thrown instanceof ProtocolRefusal) return thrown;
-  const isOutage = thrown instanceof RunError && (thrown.code === 'store-unavailable' || thrown.code === 'store-closed');
+  const isOutage =
+    thrown instanceof RunError && (thrown.code === 'store-unavailable' || thrown.code === 'store-closed');
   return new ProtocolRefusal(codes.internalError, internalError, { status: isOutage ? 503 : 500 });
 }
 
@@ -70,7 +83,8 @@ export function markOf(run: Run, reattached: boolean): RunMark {
 
 /** A recorded result with the mark of its run; passed on as it was stored, without reading it where that can be helped. */
 export function callResult(result: string, mark: RunMark): string {
-  if (!result.includes('"_meta"')) return `${result.slice(0, -1)},"_meta":${JSON.stringify({ 'holdfast/run': mark })}}`;
+  if (!result.includes('"_meta"'))
+    return `${result.slice(0, -1)},"_meta":${JSON.stringify({ 'holdfast/run': mark })}}`;
   return JSON.stringify(withMeta(parseJson(result) as Record<string, unknown>, mark));
 }
 

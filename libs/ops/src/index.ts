@@ -32,3 +32,9 @@ export {
   type RunOptions,
   type Running,
 } from './shutdown.js';
+export { opsRoutes, type OpsRoutes } from './ops-routes.js';
+export { opsSettings, ownStore, serviceSettings, sharedStore } from './service-settings.js';
+export { serveOps, type OpsServer } from './ops-server.js';
+export { startOrExit } from './start.js';
+export { storeReadiness } from './store-readiness.js';
+export { knownVariables } from './known-variables.js';

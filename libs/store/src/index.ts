@@ -18,4 +18,5 @@ export type {
   Watched,
   WorkerStore,
 } from './contract.js';
-export { openStore } from './open-store.js';
+export { keepRetention, type RetentionSettings } from './retention.js';
+export { openStore, openStoreWhenThere } from './open-store.js';

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RunError } from '@holdfast/run';
 import type { Store } from './contract.js';
 import { openSqlite } from './sqlite.js';
@@ -30,4 +31,25 @@ function synchronousOf(query: string | undefined): 'full' | 'normal' {
   if (value !== 'full' && value !== 'normal')
     throw new RunError('store-unfit', `synchronous must be full or normal, not ${value}`);
   return value;
+}
+
+/**
+ * Opens the store as soon as it can be reached: tries again for ever, telling `onFailure` each time.
+ *
+ * @throws RunError `store-unfit`, which trying again does not help; the reason of `signal`
+ */
+export async function openStoreWhenThere(
+  url: string,
+  onFailure: (error: RunError) => void,
+  signal: AbortSignal,
+): Promise<Store> {
+  for (let pauseMs = 250; ; pauseMs = Math.min(pauseMs * 2, 5_000)) {
+    try {
+      return await openStore(url);
+    } catch (error) {
+      if (!(error instanceof RunError) || error.code !== 'store-unavailable') throw error;
+      onFailure(error);
+      await sleep(pauseMs, undefined, { signal });
+    }
+  }
 }

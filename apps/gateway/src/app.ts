@@ -1,0 +1,58 @@
+import { createRequire } from 'node:module';
+import {
+  createHealth,
+  createLogger,
+  createMetrics,
+  crashOnUnhandled,
+  knownVariables,
+  readSettings,
+  runUntilSignal,
+  serveOps,
+  startOrExit,
+  storeReadiness,
+  unknownVariables,
+} from '@holdfast/ops';
+import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { Gateway } from './gateway.js';
+import { serveGateway } from './http-server.js';
+import { gatewaySettings, servingRules } from './settings.js';
+
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
+await startOrExit(async () => {
+  const settings = readSettings(gatewaySettings, process.env, servingRules);
+  const log = createLogger({ level: settings.logLevel, name: 'gateway' });
+  crashOnUnhandled({ log });
+  for (const { variable, message } of unknownVariables(process.env, knownVariables))
+    log.warn({ variable }, message);
+
+  const health = createHealth();
+  const readiness = storeReadiness(health, log);
+  const metrics = createMetrics();
+  const gateway = await Gateway.create({ settings, version, log, metrics });
+  const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
+  const server = await serveGateway(gateway, { health }, log);
+  log.info(
+    { host: settings.host, port: server.port, path: settings.mcpPath, opsPort: ops.port },
+    'gateway listens',
+  );
+
+  const stopping = new AbortController();
+  let store: Store | undefined;
+  runUntilSignal({
+    log,
+    graceMs: settings.drainMs + 10_000,
+    stop: async () => {
+      health.drain();
+      stopping.abort();
+      await gateway.drain();
+      await server.close();
+      await store?.close();
+      await ops.close();
+    },
+  });
+
+  store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
+  await gateway.serveFrom(store);
+  readiness.reached();
+});

@@ -1,0 +1,54 @@
+import type { ServerResponse } from 'node:http';
+import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
+import { ensureError, RunError } from '@holdfast/run';
+import type { Log } from '@holdfast/ops';
+
+const names: Readonly<Record<number, string>> = {
+  400: 'BadRequest',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  405: 'MethodNotAllowed',
+  503: 'Unavailable',
+};
+
+/** The one place where an error becomes HTTP outside the MCP path: `{"error":{"name","message"}}`. */
+@Catch()
+export class ErrorFilter implements ExceptionFilter {
+  readonly #log: Log;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  catch(thrown: unknown, host: ArgumentsHost): void {
+    const res = host.switchToHttp().getResponse<ServerResponse>();
+    const { status, message } = this.#describe(thrown);
+    if (res.headersSent) return void res.end();
+    const body = JSON.stringify({ error: { name: names[status] ?? 'InternalError', message } });
+    res.writeHead(status, {
+      'Content-Type': 'application/json',
+      'Content-Length': Buffer.byteLength(body),
+      ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+    });
+    res.end(body);
+  }
+
+  #describe(thrown: unknown): { status: number; message: string } {
+    if (thrown instanceof HttpException && thrown.getStatus() < 500) {
+      const status = thrown.getStatus();
+      // The framework's own "Cannot GET /x" would echo the path.
+      return {
+        status,
+        message:
+          status === 404 && thrown.message.startsWith('Cannot ') ? 'there is nothing here' : thrown.message,
+      };
+    }
+    const error = ensureError(thrown);
+    const isOutage = error instanceof RunError && error.code === 'store-unavailable';
+    if (thrown instanceof HttpException && thrown.getStatus() === 503)
+      return { status: 503, message: thrown.message };
+    this.#log.error({ err: error }, 'request failed');
+    return { status: isOutage ? 503 : 500, message: 'internal error' };
+  }
+}

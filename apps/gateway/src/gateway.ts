@@ -1,0 +1,142 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { randomBytes } from 'node:crypto';
+import {
+  firstToAccept,
+  keyAuth,
+  loopbackHosts,
+  McpEndpoint,
+  moduleAuth,
+  openToAll,
+  type AuthProvider,
+  type IdentityHooks,
+} from '@holdfast/mcp-server';
+import { ConfigError, type Log, type Metrics } from '@holdfast/ops';
+import { keepRetention, type Store } from '@holdfast/store';
+import { isLoopback, type ServingSettings } from './settings.js';
+
+export interface GatewayParts {
+  readonly settings: ServingSettings;
+  readonly version: string;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** The gateway of one process: what is served, from the moment that the store is there. */
+export class Gateway {
+  readonly settings: ServingSettings;
+  readonly auth: AuthProvider;
+  readonly #parts: GatewayParts;
+  readonly #hooks: IdentityHooks;
+  #serving:
+    | { readonly store: Store; readonly endpoint: McpEndpoint; readonly retention: { stop(): void } }
+    | undefined;
+
+  /** Loads the modules that the settings name. @throws ConfigError naming the variable of one that cannot be used */
+  static async create(parts: GatewayParts): Promise<Gateway> {
+    const { auth, apiKeys, authModule, identityModule } = parts.settings;
+    const providers = await Promise.all(
+      auth.map(async (kind): Promise<AuthProvider> => {
+        if (kind === 'none') return openToAll;
+        if (kind === 'keys') return keyAuth(apiKeys!);
+        return moduleAuth(authModule!).catch((error: Error) => {
+          throw new ConfigError([{ variable: 'HOLDFAST_AUTH_MODULE', message: error.message }]);
+        });
+      }),
+    );
+    return new Gateway(parts, firstToAccept(providers), await loadHooks(identityModule));
+  }
+
+  private constructor(parts: GatewayParts, auth: AuthProvider, hooks: IdentityHooks) {
+    this.settings = parts.settings;
+    this.auth = auth;
+    this.#parts = parts;
+    this.#hooks = hooks;
+  }
+
+  /** The store, once it is there. */
+  get store(): Store | undefined {
+    return this.#serving?.store;
+  }
+
+  get endpoint(): McpEndpoint | undefined {
+    return this.#serving?.endpoint;
+  }
+
+  /** Begins to serve from `store`. */
+  async serveFrom(store: Store): Promise<void> {
+    const { settings, version, log, metrics } = this.#parts;
+    const key =
+      settings.runIdKey ??
+      Buffer.from(await store.secret('run-id-key', () => randomBytes(32).toString('hex')), 'hex');
+    const observer = metrics.gateway();
+    const endpoint = new McpEndpoint({
+      store,
+      auth: this.auth,
+      hooks: this.#hooks,
+      serverInfo: { name: 'holdfast', version },
+      log,
+      observer,
+      settings: {
+        ...settings,
+        runIdKeys: [key, ...settings.runIdKeysPrevious],
+        origins: settings.allowedOrigins,
+        hosts: settings.allowedHosts ?? (isLoopback(settings.host) ? loopbackHosts : undefined),
+        sessions: {
+          max: settings.maxSessions,
+          idleMs: settings.sessionIdleMs,
+          ...(settings.maxSessionsPerPrincipal !== undefined && {
+            maxPerPrincipal: settings.maxSessionsPerPrincipal,
+          }),
+        },
+      },
+    });
+    metrics.queue(() => store.runs.queue());
+    metrics.sessions(() => endpoint.sessionCount());
+    this.#serving = { store, endpoint, retention: keepRetention(store, settings, log) };
+  }
+
+  /** Serves one request to the MCP path. Until the store was there once, there is nothing to serve. */
+  async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (this.#serving !== undefined) return this.#serving.endpoint.handle(req, res);
+    const body = '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}';
+    res.writeHead(503, {
+      'Content-Type': 'application/json',
+      'Content-Length': body.length,
+      'Retry-After': '5',
+    });
+    res.end(body);
+    req.resume();
+  }
+
+  /** Ends streams that say nothing, then waits for calls that wait, for `drainMs` at most. The store stays open. */
+  async drain(): Promise<void> {
+    if (this.#serving === undefined) return;
+    const { endpoint, retention } = this.#serving;
+    retention.stop();
+    endpoint.endIdleStreams();
+    const until = Date.now() + this.settings.drainMs;
+    while (endpoint.waiting > 0 && Date.now() < until) await sleep(20);
+    await endpoint.close();
+  }
+}
+
+async function loadHooks(path: string | undefined): Promise<IdentityHooks> {
+  if (path === undefined) return {};
+  const wrong = (message: string): ConfigError =>
+    new ConfigError([{ variable: 'HOLDFAST_IDENTITY_MODULE', message }]);
+  let module: Record<string, unknown>;
+  try {
+    module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
+  } catch (error) {
+    throw wrong(`${path} could not be loaded: ${(error as Error).message}`);
+  }
+  const names = ['identityFromRequest', 'idempotencyFromRequest'] as const;
+  const found = names.filter((name) => module[name] !== undefined);
+  if (found.length === 0) throw wrong(`${path} exports neither ${names.join(' nor ')}`);
+  for (const name of found)
+    if (typeof module[name] !== 'function') throw wrong(`${path}: ${name} must be a function`);
+  return Object.fromEntries(found.map((name) => [name, module[name]])) as IdentityHooks;
+}

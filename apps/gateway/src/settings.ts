@@ -1,0 +1,158 @@
+import { isIP } from 'node:net';
+import { opsSettings, rule, serviceSettings, setting, sharedStore, type SettingsOf } from '@holdfast/ops';
+
+/** Everything about serving hosts; the one process that does all has these too. */
+export const servingSettings = {
+  ...serviceSettings,
+  host: setting.string('HOLDFAST_HOST', { about: 'address to listen on', default: '127.0.0.1' }),
+  port: setting.integer('HOLDFAST_PORT', {
+    about: 'port to listen on',
+    default: 8000,
+    min: 0,
+    max: 65_535,
+    special: { 0: 'a free one, printed' },
+  }),
+  mcpPath: setting.string('HOLDFAST_MCP_PATH', {
+    about: 'path of the MCP endpoint',
+    default: '/mcp',
+    check: (path) =>
+      /^\/[\w./~-]*[\w~-]$/.test(path) ? undefined : 'must begin with / and not end with it, as /mcp',
+  }),
+  publicUrl: setting.url('HOLDFAST_PUBLIC_URL', {
+    about: 'where hosts reach the gateway; printed at start',
+    defaultText: 'from host and port',
+    protocols: ['http:', 'https:'],
+  }),
+  auth: setting.listOf('HOLDFAST_AUTH', ['none', 'keys', 'module'], {
+    about:
+      'who may call: named keys, a module of yours, or everybody; of several the first that accepts decides',
+    required: true,
+    example: 'keys',
+  }),
+  apiKeys: setting.keyMap('HOLDFAST_API_KEYS', { about: 'keys of callers, by name' }),
+  adminKeys: setting.keyMap('HOLDFAST_ADMIN_KEYS', { about: 'keys that open /api, by name' }),
+  authModule: setting.string('HOLDFAST_AUTH_MODULE', {
+    about: 'module whose default export tells who presents a credential: ({scheme, token}) => string | null',
+  }),
+  allowUnauthenticated: setting.boolean('HOLDFAST_ALLOW_UNAUTHENTICATED', {
+    about: 'lets HOLDFAST_AUTH=none listen beyond loopback',
+    default: false,
+  }),
+  allowedOrigins: setting.list('HOLDFAST_ALLOWED_ORIGINS', {
+    about: 'origins of browser pages that may call, exactly',
+    defaultText: 'those of loopback',
+  }),
+  allowedHosts: setting.list('HOLDFAST_ALLOWED_HOSTS', {
+    about: 'host names that requests may name',
+    defaultText: 'loopback names when bound to loopback, else any',
+  }),
+  maxBodyBytes: setting.bytes('HOLDFAST_MAX_BODY_BYTES', {
+    about: 'largest request body',
+    default: 4 * 1024 * 1024,
+    min: 1024,
+  }),
+  listTtlMs: setting.duration('HOLDFAST_LIST_TTL_MS', {
+    about: 'how long hosts on 2026-07-28 may keep a list',
+    default: 0,
+    min: 0,
+  }),
+  waitTimeoutMs: setting.duration('HOLDFAST_WAIT_TIMEOUT_MS', {
+    about: 'how long a call waits for its result; the run goes on',
+    default: 0,
+    min: 1,
+    special: { 0: 'no limit' },
+  }),
+  keepAliveMs: setting.duration('HOLDFAST_KEEP_ALIVE_MS', {
+    about: 'longest silence on an open stream, and between progress to a host',
+    default: 15_000,
+    min: 50,
+  }),
+  maxSessions: setting.integer('HOLDFAST_MAX_SESSIONS', {
+    about: 'open sessions of hosts before 2026-07-28, over all replicas',
+    default: 10_000,
+    min: 1,
+  }),
+  sessionIdleMs: setting.duration('HOLDFAST_SESSION_IDLE_MS', {
+    about: 'a session unused for this long is closed',
+    default: 3_600_000,
+    min: 1_000,
+  }),
+  maxSessionsPerPrincipal: setting.integer('HOLDFAST_MAX_SESSIONS_PER_PRINCIPAL', {
+    about: 'open sessions of one caller',
+    defaultText: 'off',
+    min: 1,
+  }),
+  legacy: setting.oneOf('HOLDFAST_LEGACY', ['sessions', 'stateless', 'reject'], {
+    about: 'how hosts from before 2026-07-28 are served',
+    default: 'sessions',
+  }),
+  retentionMs: setting.duration('HOLDFAST_RUN_RETENTION_MS', {
+    about: 'how long a finished run, and so its token, is kept',
+    default: 7 * 86_400_000,
+    min: 1_000,
+    max: Number.MAX_SAFE_INTEGER,
+  }),
+  tombstoneMs: setting.duration('HOLDFAST_TOKEN_TOMBSTONE_MS', {
+    about: 'how long a used token is remembered beyond its run',
+    default: 0,
+    min: 1,
+    max: Number.MAX_SAFE_INTEGER,
+    special: { 0: 'off' },
+  }),
+  runIdKey: setting.hexKey('HOLDFAST_RUN_ID_KEY', {
+    about: 'key of the run ids that are derived from tokens; the same on every replica',
+    defaultText: 'made once, kept in the store',
+  }),
+  runIdKeysPrevious: setting.hexKeys('HOLDFAST_RUN_ID_KEYS_PREVIOUS', {
+    about: 'earlier keys, under which runs are still found',
+    default: [],
+  }),
+  identityModule: setting.string('HOLDFAST_IDENTITY_MODULE', {
+    about: 'module that exports identityFromRequest and/or idempotencyFromRequest',
+  }),
+  dedupeWindowMs: setting.duration('HOLDFAST_DEDUPE_WINDOW_MS', {
+    about: 'calls without a token that repeat within this attach to the first',
+    default: 0,
+    min: 1,
+    special: { 0: 'off' },
+  }),
+};
+
+export const gatewaySettings = { ...servingSettings, ...opsSettings, store: sharedStore };
+
+export type ServingSettings = SettingsOf<typeof servingSettings>;
+export type GatewaySettings = SettingsOf<typeof gatewaySettings>;
+
+export const servingRules = [
+  rule(servingSettings, ['auth', 'apiKeys'], ({ auth, apiKeys }) =>
+    auth.includes('keys') && apiKeys === undefined
+      ? {
+          variable: 'HOLDFAST_API_KEYS',
+          message:
+            'is missing, and HOLDFAST_AUTH has keys; set it to {"name":"secret"}, file:PATH or dir:PATH',
+        }
+      : undefined,
+  ),
+  rule(servingSettings, ['auth', 'authModule'], ({ auth, authModule }) =>
+    auth.includes('module') && authModule === undefined
+      ? {
+          variable: 'HOLDFAST_AUTH_MODULE',
+          message: 'is missing, and HOLDFAST_AUTH has module; set it to the path of the module',
+        }
+      : undefined,
+  ),
+  rule(servingSettings, ['auth', 'host', 'allowUnauthenticated'], ({ auth, host, allowUnauthenticated }) =>
+    auth.includes('none') && !isLoopback(host) && !allowUnauthenticated
+      ? {
+          variable: 'HOLDFAST_AUTH',
+          message: `none would serve everybody who reaches ${host}; use keys, listen on 127.0.0.1, or say HOLDFAST_ALLOW_UNAUTHENTICATED=true`,
+        }
+      : undefined,
+  ),
+];
+
+/** Whether only this machine reaches an address. `0.0.0.0`, `::` and the address of a pod do not count (BEHAVIOURS 8). */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1' || host === '[::1]') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}

@@ -1,0 +1,40 @@
+import { serveGateway } from '@holdfast/gateway';
+import { runUntilSignal } from '@holdfast/ops';
+import { makeStandalone, type Standalone } from './standalone.js';
+
+/** Serves hosts over HTTP until a signal. */
+export async function serve(): Promise<void> {
+  const standalone = await makeStandalone(process.env);
+  const { gateway, health, metrics, log, settings } = standalone;
+  const server = await serveGateway(gateway, { health, metrics }, log);
+  runUntilSignal({
+    log,
+    graceMs: settings.drainMs + 10_000,
+    stop: async () => {
+      await standalone.end();
+      await server.close();
+    },
+  });
+  await standalone.begin();
+  process.stdout.write(welcome(standalone, server.port));
+}
+
+/** What a person needs first: the URL, how to add it to a host, where to look. */
+function welcome({ settings }: Standalone, port: number): string {
+  const name = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
+  const base = settings.publicUrl?.replace(/\/$/, '') ?? `http://${name}:${port}`;
+  const isOpen = settings.auth.includes('none');
+  const header = isOpen ? '' : ' --header "Authorization: Bearer <key>"';
+  const store = settings.store.startsWith('postgres') ? 'Postgres' : settings.store;
+  return `
+Holdfast serves ${base}${settings.mcpPath}
+
+  Claude Code   claude mcp add --transport http holdfast ${base}${settings.mcpPath}${header}
+  Runs          ${base}/api/runs${isOpen || settings.adminKeys !== undefined ? '' : ' (needs HOLDFAST_ADMIN_KEYS)'}
+  Metrics       ${base}/metrics
+  Store         ${store}
+  Callers       ${isOpen ? 'everybody on this machine (HOLDFAST_AUTH=none)' : settings.auth.join(', ')}
+
+Ctrl+C stops; what was accepted goes on at the next start.
+`;
+}

@@ -1,0 +1,78 @@
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
+import { Gateway } from '@holdfast/gateway';
+import {
+  createHealth,
+  createLogger,
+  createMetrics,
+  crashOnUnhandled,
+  knownVariables,
+  storeReadiness,
+  unknownVariables,
+  type Environment,
+  type Health,
+  type Log,
+  type Metrics,
+} from '@holdfast/ops';
+import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { readStandaloneSettings, type StandaloneSettings } from './settings.js';
+
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
+/** The modules of the services, composed in one process over one store. */
+export interface Standalone {
+  readonly settings: StandaloneSettings;
+  readonly gateway: Gateway;
+  readonly health: Health;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  /** Opens the store and begins to work; resolves when runs are served. */
+  begin(): Promise<Store>;
+  /** Drains worker and gateway together and closes the store. */
+  end(): Promise<void>;
+}
+
+/** @throws ConfigError, or RunError for tools that cannot be served */
+export async function makeStandalone(env: Environment): Promise<Standalone> {
+  const settings = readStandaloneSettings(env);
+  const log = createLogger({ level: settings.logLevel, name: 'standalone', destination: 'stderr' });
+  crashOnUnhandled({ log });
+  for (const { variable, message } of unknownVariables(env, knownVariables)) log.warn({ variable }, message);
+
+  resolveOurPackagesEverywhere();
+  const tools = await loadTools(settings.tools.map(ourExamples), process.cwd());
+  const health = createHealth();
+  const metrics = createMetrics();
+  const gateway = await Gateway.create({ settings, version, log, metrics });
+  const stopping = new AbortController();
+  let store: Store | undefined;
+  let worker: Worker | undefined;
+  return {
+    settings,
+    gateway,
+    health,
+    metrics,
+    log,
+    begin: async () => {
+      const readiness = storeReadiness(health, log);
+      store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
+      worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
+      await worker.start();
+      await gateway.serveFrom(store);
+      readiness.reached();
+      return store;
+    },
+    end: async () => {
+      health.drain();
+      stopping.abort();
+      await Promise.all([gateway.drain(), worker?.stop()]);
+      await store?.close();
+    },
+  };
+}
+
+/** The examples are found from here, whatever the working folder. */
+function ourExamples(module: string): string {
+  return module === '@holdfast/orders' ? fileURLToPath(import.meta.resolve(module)) : module;
+}

@@ -1,0 +1,34 @@
+import { opsSettings, serviceSettings, setting, sharedStore, type SettingsOf } from '@holdfast/ops';
+
+/** Everything about running tools; the one process that does all has these too. */
+export const workingSettings = {
+  concurrency: setting.integer('HOLDFAST_WORKER_CONCURRENCY', {
+    about: 'runs that a worker executes at once',
+    default: 32,
+    min: 1,
+    max: 10_000,
+  }),
+  group: setting.string('HOLDFAST_WORKER_GROUP', {
+    about: 'workers that carry the same tools',
+    default: 'default',
+  }),
+  leaseMs: setting.duration('HOLDFAST_LEASE_MS', {
+    about: 'how long a worker that is not heard of keeps its runs; renewed at a third',
+    default: 30_000,
+    min: 100,
+  }),
+};
+
+export const workerSettings = {
+  ...serviceSettings,
+  ...opsSettings,
+  ...workingSettings,
+  store: sharedStore,
+  tools: setting.list('HOLDFAST_TOOLS', {
+    about: 'modules whose exports are tools: paths or package names',
+    required: true,
+    example: './tools.js',
+  }),
+};
+
+export type WorkingSettings = SettingsOf<typeof workingSettings & typeof serviceSettings>;

@@ -1,0 +1,21 @@
+import { systemClock } from '@holdfast/run';
+import type { Health } from './health.js';
+import type { Log } from './log.js';
+import { onceEvery } from './repeated-fault.js';
+
+/** Tells readiness and the log how the first reach for the store goes. */
+export function storeReadiness(health: Health, log: Log): { failed(error: Error): void; reached(): void } {
+  const condition = health.condition('store');
+  const outage = onceEvery(log, 10_000, systemClock);
+  condition.waiting('the store was not reached yet');
+  return {
+    failed: (error) => {
+      condition.waiting(error.message);
+      outage.report({ err: error }, 'the store cannot be reached; trying again');
+    },
+    reached: () => {
+      outage.recovered({}, 'the store is reached');
+      condition.met();
+    },
+  };
+}
