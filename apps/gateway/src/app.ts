@@ -38,7 +38,7 @@ await startOrExit(async () => {
   );
 
   const stopping = new AbortController();
-  let store: Store | undefined;
+  const open: { store?: Store } = {};
   runUntilSignal({
     log,
     graceMs: settings.drainMs + 10_000,
@@ -47,12 +47,12 @@ await startOrExit(async () => {
       stopping.abort();
       await gateway.drain();
       await server.close();
-      await store?.close();
+      await open.store?.close();
       await ops.close();
     },
   });
 
-  store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
-  await gateway.serveFrom(store);
+  open.store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
+  await gateway.serveFrom(open.store);
   readiness.reached();
 });

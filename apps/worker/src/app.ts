@@ -31,23 +31,22 @@ await startOrExit(async () => {
   log.info({ opsPort: ops.port, tools: tools.length }, 'worker starts');
 
   const stopping = new AbortController();
-  let store: Store | undefined;
-  let worker: Worker | undefined;
+  const open: { store?: Store; worker?: Worker } = {};
   runUntilSignal({
     log,
     graceMs: settings.drainMs + 10_000,
     stop: async () => {
       health.drain();
       stopping.abort();
-      await worker?.stop();
-      await store?.close();
+      await open.worker?.stop();
+      await open.store?.close();
       await ops.close();
     },
   });
 
-  store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
-  worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
-  metrics.queue(() => store!.runs.queue());
+  const store = (open.store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal));
+  const worker = (open.worker = new Worker({ store, tools, settings, log, observer: metrics.worker() }));
+  metrics.queue(() => store.runs.queue());
   await worker.start();
   readiness.reached();
 });

@@ -1,4 +1,4 @@
-import { serveStdio, type StdioServerHandle } from '@modelcontextprotocol/server/stdio';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { StringDecoder } from 'node:string_decoder';
 import type { Readable, Writable } from 'node:stream';
@@ -12,12 +12,11 @@ import { codes, errorMessage, ProtocolRefusal } from './wire-errors.js';
  */
 export function serveHostOverStdio(parts: ModernParts, input: Readable, output: Writable): Promise<void> {
   return new Promise((resolve) => {
-    let handle: StdioServerHandle | undefined;
     const transport = new LineTransport(input, output, () => {
-      void handle?.close();
+      void handle.close();
       resolve();
     });
-    handle = serveStdio(() => makeServer(parts, () => null), {
+    const handle = serveStdio(() => makeServer(parts, () => null), {
       transport,
       onerror: (error) => parts.log.warn({ err: error }, 'message not served'),
     });
