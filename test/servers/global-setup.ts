@@ -1,5 +1,6 @@
 import { SHARED_POSTGRES } from './index.ts';
-import { type PostgresServer, acquirePostgres } from './postgres.ts';
+import { acquirePostgres } from './postgres.ts';
+import { type PostgresServer } from './postgres-server.ts';
 
 declare global {
   var holdfastPostgres: PostgresServer | undefined;

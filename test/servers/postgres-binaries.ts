@@ -4,7 +4,16 @@ import { existsSync } from 'node:fs';
 import { basename, delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { unprivileged } from './supervised.ts';
+import {
+  type PostgresSource,
+  type PrivatePostgres,
+  SETTINGS,
+  adminUrl,
+  answering,
+  createDatabase,
+  settingArguments,
+} from './postgres-server.ts';
+import { Supervised, onFreePort, serverFolder, unprivileged } from './supervised.ts';
 
 const run = promisify(execFile);
 
@@ -71,7 +80,7 @@ async function restoreLinks(unpacked: string): Promise<void> {
  * Returns the folder of binaries itself, or that of a copy in `folder` when the server's user cannot reach
  * it, as in a checkout below root's home.
  */
-export async function runnable(bin: string, folder: string): Promise<string> {
+async function runnable(bin: string, folder: string): Promise<string> {
   const works = (candidate: string) => run(join(candidate, 'postgres'), ['--version'], { ...unprivileged });
   try {
     await works(bin);
@@ -83,4 +92,51 @@ export async function runnable(bin: string, folder: string): Promise<string> {
   await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true });
   await works(join(copy, basename(bin)));
   return join(copy, basename(bin));
+}
+
+/** Makes a new data folder with the binaries in `installed` and starts a server on it. */
+export async function startFromBinaries(source: PostgresSource, installed: string): Promise<PrivatePostgres> {
+  const server = new Supervised(serverFolder('postgres'), 'SIGQUIT');
+  try {
+    const bin = await runnable(installed, server.folder);
+    const data = join(server.folder, 'data');
+    const options = ['--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', '--locale=C'];
+    await run(join(bin, 'initdb'), [...options, '-D', data], { ...unprivileged, cwd: server.folder });
+
+    const start = async (port: number): Promise<void> => {
+      const settings = { ...SETTINGS, listen_addresses: '127.0.0.1', unix_socket_directories: '' };
+      const command = join(bin, 'postgres');
+      await server.start({
+        command,
+        args: ['-D', data, '-p', String(port), ...settingArguments(settings)],
+        ...unprivileged,
+      });
+      // Another server may have got the port first, and would answer in our server's place.
+      const answered = await answering(adminUrl(port), () => server.pid === undefined);
+      if (answered !== data) throw new Error(`postgres did not start on port ${port}\n${server.log}`);
+    };
+    const port = await onFreePort(start);
+    const url = adminUrl(port);
+    return {
+      url,
+      port,
+      source,
+      createDatabase: (name) => createDatabase(url, name),
+      stop: () => server.stop(),
+      async restart() {
+        if (server.pid !== undefined) process.kill(server.pid, 'SIGINT');
+        await server.exited();
+        await start(port);
+      },
+      async kill() {
+        server.signalAll('SIGKILL');
+        await server.exited();
+      },
+      pause: async () => server.signalAll('SIGSTOP'),
+      resume: async () => server.signalAll('SIGCONT'),
+    };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
 }

@@ -1,19 +1,19 @@
 /**
  * Keeps a test server, and the folder it lives in, from outliving whoever asked for it.
  *
- * Argument: JSON `{ folder, stopSignal }`. Each line of stdin is JSON `{ command, args, uid, gid, log }` and
+ * Argument: JSON `{ folder, stopSignal, cleanUp }`. Each line of stdin is JSON `{ command, args, uid, gid, log }` and
  * starts the server (again, once it has exited). Each line of stdout is an event: `{ started: pid }`,
  * `{ exited: code or signal }` or `{ failed: message }`.
  *
  * The end of stdin is the order to stop: the server gets `stopSignal`, ten seconds later SIGKILL, then the
- * folder is removed. A pipe also ends when the process at its other end is killed, so a crashed test run
+ * command `cleanUp` runs, if any, and the folder is removed. A pipe also ends when the process at its other end is killed, so a crashed test run
  * cleans up exactly as a finished one does. Plain JavaScript, because it runs under whatever Node runs Jest.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-const { folder, stopSignal } = JSON.parse(process.argv[2]);
+const { folder, stopSignal, cleanUp } = JSON.parse(process.argv[2]);
 const report = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
 let server;
 let ended = false;
@@ -43,6 +43,7 @@ function end() {
 }
 
 function leave() {
+  if (cleanUp) spawnSync(cleanUp[0], cleanUp.slice(1));
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   process.exit(0);
 }

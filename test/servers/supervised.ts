@@ -54,6 +54,18 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
+/** Tries a few ports, since one that was free may be taken before it is bound. */
+export async function onFreePort(start: (port: number) => Promise<void>, tries = 3): Promise<number> {
+  const port = await freePort();
+  try {
+    await start(port);
+    return port;
+  } catch (error) {
+    if (tries === 1) throw error;
+    return onFreePort(start, tries - 1);
+  }
+}
+
 /**
  * Asks every 20 ms until the answer is neither undefined nor an error.
  *
@@ -98,13 +110,19 @@ export class Supervised {
   #pid: number | undefined;
   #settle: { resolve: (pid: number) => void; reject: (reason: Error) => void } | undefined;
 
-  /** @param stopSignal  what makes the server exit quickly without caring for its data */
-  constructor(folder: string, stopSignal: NodeJS.Signals) {
+  /**
+   * @param stopSignal  what makes the server exit quickly without caring for its data
+   * @param cleanUp     a command to run after the server has exited for good
+   */
+  constructor(folder: string, stopSignal: NodeJS.Signals, cleanUp?: string[]) {
     this.folder = folder;
     this.#log = join(folder, 'server.log');
     this.#supervisor = spawn(
       process.execPath,
-      [fileURLToPath(new URL('./supervise.mjs', import.meta.url)), JSON.stringify({ folder, stopSignal })],
+      [
+        fileURLToPath(new URL('./supervise.mjs', import.meta.url)),
+        JSON.stringify({ folder, stopSignal, cleanUp }),
+      ],
       // Detached: Ctrl-C at the terminal must reach the tests only, which then end stdin.
       { stdio: ['pipe', 'pipe', 'inherit'], detached: true },
     );
