@@ -24,5 +24,7 @@ export default {
       },
     ],
   },
+  globalSetup: '<rootDir>/test/servers/global-setup.ts',
+  globalTeardown: '<rootDir>/test/servers/global-teardown.ts',
   testTimeout: 30_000,
 };
