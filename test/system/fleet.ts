@@ -1,0 +1,139 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { testDatabase } from '../servers/index.ts';
+import { openHost, type Host } from './host.ts';
+import {
+  root,
+  scratchFolder,
+  startGateway,
+  startStandalone,
+  startWorker,
+  stopEverything,
+  type Env,
+  type Listening,
+  type Service,
+} from './service.ts';
+
+/** Keys of callers; any other works too where a test adds it. */
+export const keys = { desk: 'desk-key-1', ci: 'ci-key-2' } as const;
+export const adminKey = 'admin-key-3';
+
+/** Settings of a fleet that shows in a second what takes a minute in production. */
+const short: Env = {
+  HOLDFAST_AUTH: 'keys',
+  HOLDFAST_API_KEYS: JSON.stringify(keys),
+  HOLDFAST_ADMIN_KEYS: JSON.stringify({ admin: adminKey }),
+  HOLDFAST_LEASE_MS: '1000',
+  HOLDFAST_DRAIN_MS: '2000',
+  HOLDFAST_POLL_INTERVAL_MS: '100',
+  HOLDFAST_LOG_LEVEL: 'debug',
+};
+
+export interface Line {
+  readonly what: 'start' | 'end';
+  readonly tool: string;
+  readonly runId: string;
+  readonly attempt: number;
+}
+
+/** A deployment of the product as processes: two gateways and two workers on Postgres, or the one process on SQLite. */
+export class Fleet {
+  readonly kind: 'standalone' | 'postgres' | 'sqlite';
+  readonly env: Env;
+  gateways: Listening[] = [];
+  workers: Service[] = [];
+  readonly #folder: ReturnType<typeof scratchFolder>;
+  readonly #journal: string;
+
+  /** @param change settings that differ from the short ones */
+  static async start(
+    kind: Fleet['kind'],
+    change: Env = {},
+    size = { gateways: 2, workers: 2 },
+  ): Promise<Fleet> {
+    const folder = scratchFolder();
+    const store = kind === 'postgres' ? await testDatabase() : `sqlite:${join(folder.path, 'holdfast.db')}`;
+    const fleet = new Fleet(kind, folder, {
+      ...short,
+      HOLDFAST_STORE: store,
+      HOLDFAST_TOOLS: join(root, 'examples/orders/dist/index.js'),
+      HOLDFAST_EXAMPLES_LOG: join(folder.path, 'journal'),
+      ...change,
+    });
+    if (kind === 'standalone') fleet.gateways = [await startStandalone(fleet.env)];
+    else {
+      // Workers first: a gateway that starts with the tools there is ready to serve them.
+      fleet.workers = await Promise.all(Array.from({ length: size.workers }, () => startWorker(fleet.env)));
+      fleet.gateways = await Promise.all(
+        Array.from({ length: size.gateways }, () => startGateway(fleet.env)),
+      );
+    }
+    return fleet;
+  }
+
+  private constructor(kind: Fleet['kind'], folder: ReturnType<typeof scratchFolder>, env: Env) {
+    this.kind = kind;
+    this.#folder = folder;
+    this.env = env;
+    this.#journal = env['HOLDFAST_EXAMPLES_LOG']!;
+  }
+
+  get folder(): string {
+    return this.#folder.path;
+  }
+
+  /** The MCP endpoint of a gateway; that of the one process for any number. */
+  url(gateway = 0): string {
+    return `${this.gateways[gateway % this.gateways.length]!.base}/mcp`;
+  }
+
+  host(era: Host['era'], { key = keys.desk as string, gateway = 0 } = {}): ReturnType<typeof openHost> {
+    return openHost(era, this.url(gateway), key);
+  }
+
+  /** What the bodies of the example tools noted of one run, in order. */
+  journal(runId: string): readonly Line[] {
+    return this.wholeJournal().filter((line) => line.runId === runId);
+  }
+
+  wholeJournal(): readonly Line[] {
+    if (!existsSync(this.#journal)) return [];
+    return readFileSync(this.#journal, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => {
+        const [what, tool, runId, attempt] = line.split(' ') as ['start' | 'end', string, string, string];
+        return { what, tool, runId, attempt: Number(attempt) };
+      });
+  }
+
+  async api(
+    path: string,
+    key: string | undefined = adminKey,
+    gateway = 0,
+  ): Promise<{ status: number; body: Record<string, unknown> }> {
+    const answer = await fetch(`${this.gateways[gateway % this.gateways.length]!.base}/api${path}`, {
+      headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+    });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  }
+
+  async run(id: string): Promise<Record<string, unknown> & { state: string; attempt: number }> {
+    return (await this.api(`/runs/${id}`)).body as Record<string, unknown> & {
+      state: string;
+      attempt: number;
+    };
+  }
+
+  async restartGateway(gateway: number): Promise<void> {
+    const { base } = this.gateways[gateway]!;
+    const start = this.kind === 'standalone' ? startStandalone : startGateway;
+    // On the same port, as a pod behind its Service: hosts keep their URL.
+    this.gateways[gateway] = await start({ ...this.env, HOLDFAST_PORT: new URL(base).port });
+  }
+
+  async dispose(): Promise<void> {
+    await stopEverything();
+    this.#folder.remove();
+  }
+}
