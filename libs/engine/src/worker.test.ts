@@ -277,6 +277,7 @@ describe('a worker that dies', () => {
       definitions: ['d1_x'],
       definitionGraceMs: 0,
       limit: 1,
+      isDurable: true,
       sweep: true,
     });
     return id;

@@ -63,6 +63,7 @@ export class Worker {
   readonly #settings: WorkerSettings;
   readonly #log: WorkerLog;
   readonly #observer: WorkerObserver;
+  readonly #hasUnrepeatable: boolean;
   readonly #held = new Map<number, Held>();
   #id = randomUUID();
   #unsubscribe: (() => void) | undefined;
@@ -87,6 +88,7 @@ export class Worker {
     }
     this.#store = store;
     this.#tools = new Map(tools.map((tool) => [settings.workflowPrefix + tool.definition.name, tool]));
+    this.#hasUnrepeatable = tools.some(({ onCrash }) => onCrash === 'unknown');
     this.#settings = settings;
     this.#log = log;
     this.#observer = observer;
@@ -218,6 +220,7 @@ export class Worker {
           definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
           definitionGraceMs,
           limit,
+          isDurable: this.#hasUnrepeatable,
           sweep,
         });
         if (claims.length === limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';

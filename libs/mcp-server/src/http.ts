@@ -58,13 +58,14 @@ const badRequest = (message: string, status = 400): ProtocolRefusal =>
 export async function readJson(req: IncomingMessage, maxBytes: number): Promise<unknown> {
   const type = headerOf(req, 'content-type')?.split(';', 1)[0]!.trim().toLowerCase();
   if (type !== 'application/json') throw badRequest('Content-Type must be application/json', 415);
-  const tooLarge = badRequest(`the request is larger than ${maxBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`, 413);
-  if (Number(headerOf(req, 'content-length')) > maxBytes) throw tooLarge;
+  const tooLarge = (): ProtocolRefusal =>
+    badRequest(`the request is larger than ${maxBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`, 413);
+  if (Number(headerOf(req, 'content-length')) > maxBytes) throw tooLarge();
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of req as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge;
+    if (bytes > maxBytes) throw tooLarge();
     chunks.push(chunk);
   }
   const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);

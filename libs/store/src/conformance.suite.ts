@@ -64,6 +64,7 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         definitions: ['d1_x'],
         definitionGraceMs: 1_000,
         limit: 10,
+        isDurable: false,
         sweep: true,
         ...change,
       };

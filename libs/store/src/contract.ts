@@ -153,6 +153,11 @@ export interface ClaimRequest {
   readonly definitions: readonly string[];
   readonly definitionGraceMs: number;
   readonly limit: number;
+  /**
+   * Whether the claim must outlive a crash of the store itself. Where every body may run again it
+   * need not: a claim that is lost leaves its run queued, and its token is worth nothing.
+   */
+  readonly isDurable: boolean;
   /** Look at the whole queue, not only behind the last claim. Slower; finds what a lost signal hid. */
   readonly sweep: boolean;
 }

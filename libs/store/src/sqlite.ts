@@ -57,6 +57,8 @@ const selectRun = `SELECT runs.*, queue.attempt AS queue_attempt, queue.claimed_
 
 interface Write {
   readonly work: () => unknown;
+  /** A power cut may take it back: what is lost is done again and nobody was told. */
+  readonly isRelaxed: boolean;
   readonly resolve: (value: never) => void;
   readonly reject: (error: Error) => void;
 }
@@ -66,18 +68,21 @@ class SqliteStore implements Store {
   readonly hearing = true;
   readonly #db: DatabaseSync;
   readonly #path: string;
+  readonly #synchronous: 'full' | 'normal';
   readonly #signals = new Signals();
   readonly #statements = new Map<string, StatementSync>();
   #gathered: Write[] = [];
   #flushing: Promise<void> | undefined;
   #unsent: Signal[] = [];
   #watch: NodeJS.Timeout | undefined;
+  #isRelaxed = false;
   #closed = false;
 
   constructor({ path, synchronous = 'full', watchMs = 20 }: SqliteOptions) {
     this.kind = path === ':memory:' ? 'memory' : 'sqlite';
     this.#path = path;
-    this.#db = this.#open(synchronous);
+    this.#synchronous = synchronous;
+    this.#db = this.#open();
     if (this.kind === 'sqlite') {
       let seen = this.#dataVersion();
       this.#watch = setInterval(() => {
@@ -89,7 +94,7 @@ class SqliteStore implements Store {
     }
   }
 
-  #open(synchronous: 'full' | 'normal'): DatabaseSync {
+  #open(): DatabaseSync {
     let db: DatabaseSync | undefined;
     try {
       if (this.kind === 'sqlite') mkdirSync(dirname(resolve(this.#path)), { recursive: true });
@@ -105,7 +110,7 @@ class SqliteStore implements Store {
         // Runs hold arguments and results: for the owner only.
         chmodSync(this.#path, 0o600);
       }
-      db.exec(`PRAGMA synchronous = ${synchronous}`);
+      db.exec(`PRAGMA synchronous = ${this.#synchronous}`);
       migrate(db);
       db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 4000');
       return db;
@@ -155,10 +160,10 @@ class SqliteStore implements Store {
     }
   }
 
-  /** Runs `work` in the transaction that gathers in this turn; resolves when it is durable. */
-  #write<T>(work: () => T): Promise<T> {
+  /** Runs `work` in the transaction that gathers in this turn; resolves when it is durable, or at once where it is relaxed. */
+  #write<T>(work: () => T, isRelaxed = false): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#gathered.push({ work, resolve: resolve as (value: never) => void, reject });
+      this.#gathered.push({ work, isRelaxed, resolve: resolve as (value: never) => void, reject });
       this.#flushing ??= new Promise<void>((turn) => setImmediate(turn)).then(() => this.#flush());
     });
   }
@@ -173,6 +178,7 @@ class SqliteStore implements Store {
   async #commit(writes: readonly Write[]): Promise<void> {
     try {
       this.#assertOpen();
+      this.#setRelaxed(writes.every(({ isRelaxed }) => isRelaxed));
       await this.#begin();
     } catch (error) {
       for (const { reject } of writes) reject(unavailable(error));
@@ -194,6 +200,13 @@ class SqliteStore implements Store {
     const signals = this.#unsent;
     this.#unsent = [];
     for (const signal of signals) this.#signals.emit(signal);
+  }
+
+  /** Without waiting for the disk, a relaxed commit costs a tenth; the next full one takes it along. */
+  #setRelaxed(isRelaxed: boolean): void {
+    if (isRelaxed === this.#isRelaxed || this.#synchronous === 'normal') return;
+    this.#db.exec(`PRAGMA synchronous = ${isRelaxed ? 'normal' : 'full'}`);
+    this.#isRelaxed = isRelaxed;
   }
 
   async #begin(): Promise<void> {
@@ -242,7 +255,7 @@ class SqliteStore implements Store {
       this.#write(() => this.#submit(run, options.repeat, now)),
     get: (id) => this.#read(() => this.#runWhere('runs.id = ?', id)),
     news: (watched) => this.#read(() => this.#news(watched)),
-    claim: (request, now = new Date()) => this.#write(() => this.#claim(request, now)),
+    claim: (request, now = new Date()) => this.#write(() => this.#claim(request, now), !request.isDurable),
     report: (claim, events, now = new Date()) =>
       this.#write(() => {
         if (!this.#holds(claim)) return false;
@@ -466,6 +479,7 @@ class SqliteStore implements Store {
     renew: (id, leaseMs, now = new Date()) =>
       this.#write(
         () => this.#run('UPDATE workers SET lease_until = ? WHERE id = ?', now.getTime() + leaseMs, id) === 1,
+        true,
       ),
     leave: (id) =>
       this.#write(() => {
@@ -542,7 +556,7 @@ class SqliteStore implements Store {
     touch: (ids, now = new Date()) =>
       this.#write(() => {
         for (const id of ids) this.#run('UPDATE sessions SET last_used = ? WHERE id = ?', now.getTime(), id);
-      }),
+      }, true),
     close: (id) =>
       this.#write(() => {
         if (this.#run('DELETE FROM sessions WHERE id = ?', id) > 0)
