@@ -255,7 +255,13 @@ class SqliteStore implements Store {
       this.#write(() => this.#submit(run, options.repeat, now)),
     get: (id) => this.#read(() => this.#runWhere('runs.id = ?', id)),
     news: (watched) => this.#read(() => this.#news(watched)),
-    claim: (request, now = new Date()) => this.#write(() => this.#claim(request, now), !request.isDurable),
+    claim: async (request, now = new Date()) => {
+      // Looked at first, so that a worker with nothing to do never takes the write lock.
+      const isEmpty = await this.#read(
+        () => this.#one('SELECT 1 FROM queue WHERE token IS NULL') === undefined,
+      );
+      return isEmpty ? [] : this.#write(() => this.#claim(request, now), !request.isDurable);
+    },
     report: (claim, events, now = new Date()) =>
       this.#write(() => {
         if (!this.#holds(claim)) return false;
