@@ -52,7 +52,12 @@ await startOrExit(async () => {
     },
   });
 
-  open.store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
+  open.store = await openStoreWhenThere(
+    settings.store,
+    { listenUrl: settings.storeListenUrl, log },
+    readiness.failed,
+    stopping.signal,
+  );
   await gateway.serveFrom(open.store);
   readiness.reached();
 });

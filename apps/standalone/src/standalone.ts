@@ -56,7 +56,12 @@ export async function makeStandalone(env: Environment): Promise<Standalone> {
     log,
     begin: async () => {
       const readiness = storeReadiness(health, log);
-      store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal);
+      store = await openStoreWhenThere(
+        settings.store,
+        { listenUrl: settings.storeListenUrl, log },
+        readiness.failed,
+        stopping.signal,
+      );
       worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
       await worker.start();
       await gateway.serveFrom(store);

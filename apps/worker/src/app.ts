@@ -44,7 +44,12 @@ await startOrExit(async () => {
     },
   });
 
-  const store = (open.store = await openStoreWhenThere(settings.store, readiness.failed, stopping.signal));
+  const store = (open.store = await openStoreWhenThere(
+    settings.store,
+    { listenUrl: settings.storeListenUrl, log },
+    readiness.failed,
+    stopping.signal,
+  ));
   const worker = (open.worker = new Worker({ store, tools, settings, log, observer: metrics.worker() }));
   metrics.queue(() => store.runs.queue());
   await worker.start();

@@ -1,6 +1,6 @@
 /**
  * The run store: one contract in domain verbs, kept by every store and checked by one suite
- * (`conformance.ts`), so that nothing outside this library knows which store it talks to.
+ * (`conformance.suite.ts`), so that nothing outside this library knows which store it talks to.
  *
  * Time: a verb that depends on it takes `now`, the instant used instead of the store's own
  * clock. The product never passes it: only the store's clock is compared between processes
@@ -27,8 +27,8 @@ export interface Store {
   subscribe(listener: (signal: Signal) => void): () => void;
 
   /**
-   * Whether signals of other processes arrive. While false nobody is woken and everything must
-   * be polled; when it turns true again an `everything` signal follows.
+   * Whether signals of other processes arrive. While false an `everything` signal comes about
+   * twice a second in their place; when it turns true again, one more.
    */
   readonly hearing: boolean;
 
@@ -158,7 +158,10 @@ export interface ClaimRequest {
    * need not: a claim that is lost leaves its run queued, and its token is worth nothing.
    */
   readonly isDurable: boolean;
-  /** Look at the whole queue, not only behind the last claim. Slower; finds what a lost signal hid. */
+  /**
+   * Look at the whole queue, not only behind the last claim. Slower; finds what a lost signal
+   * hid, and runs of another definition whose `definitionGraceMs` is over.
+   */
   readonly sweep: boolean;
 }
 

@@ -1,15 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunError } from '@holdfast/run';
 import type { Store } from './contract.js';
+import { openPostgres, type PostgresOptions } from './postgres.js';
 import { openSqlite } from './sqlite.js';
 
+/** For stores behind a network. */
+export type OpenOptions = Pick<PostgresOptions, 'listenUrl' | 'log'>;
+
 /**
- * Opens the store that `url` names: `memory:`, `sqlite:PATH` (option `?synchronous=normal`).
+ * Opens the store that `url` names: `memory:`, `sqlite:PATH` (option `?synchronous=normal`),
+ * `postgres://…`.
  *
  * @throws RunError `store-unfit` when it is no store of ours or cannot keep what a store
  *   promises; trying again does not help. `store-unavailable` when it cannot be reached now.
  */
-export async function openStore(url: string): Promise<Store> {
+export async function openStore(url: string, options: OpenOptions = {}): Promise<Store> {
   const scheme = /^([a-z]+):/.exec(url)?.[1];
   switch (scheme) {
     case 'memory':
@@ -18,6 +23,9 @@ export async function openStore(url: string): Promise<Store> {
       const [path = '', query] = url.slice('sqlite:'.length).split('?', 2) as [string, string?];
       return openSqlite({ path, synchronous: synchronousOf(query) });
     }
+    case 'postgres':
+    case 'postgresql':
+      return openPostgres({ url, ...options });
     default:
       throw new RunError(
         'store-unfit',
@@ -40,12 +48,13 @@ function synchronousOf(query: string | undefined): 'full' | 'normal' {
  */
 export async function openStoreWhenThere(
   url: string,
+  options: OpenOptions,
   onFailure: (error: RunError) => void,
   signal: AbortSignal,
 ): Promise<Store> {
   for (let pauseMs = 250; ; pauseMs = Math.min(pauseMs * 2, 5_000)) {
     try {
-      return await openStore(url);
+      return await openStore(url, options);
     } catch (error) {
       if (!(error instanceof RunError) || error.code !== 'store-unavailable') throw error;
       onFailure(error);

@@ -1,0 +1,186 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { ensureError, RunError } from '@holdfast/run';
+
+/** Runs one statement. Rows come as the statement names their columns; bigint and numbers are JS numbers. */
+export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
+
+const connectMs = 5_000;
+/** How long a statement may take before its connection is given up. */
+const statementMs = 10_000;
+/** Statements that Postgres rolled back to let another one through are worth an immediate second try. */
+const maxTries = 5;
+
+/**
+ * What a client of `url` is made with.
+ *
+ * No statement is named and none relies on a setting of its session: behind PgBouncer in
+ * transaction mode each may run on another server connection.
+ */
+export function clientConfig(url: string): pg.ClientConfig {
+  return {
+    connectionString: url,
+    application_name: 'holdfast',
+    connectionTimeoutMillis: connectMs,
+    query_timeout: statementMs,
+    keepAlive: true,
+    types: { getTypeParser: parserOf },
+  };
+}
+
+/** The connections of one store object; its errors are RunErrors that hold no value of a statement and no password. */
+export class Database {
+  /** Server and database, for messages. */
+  readonly name: string;
+  readonly #pool: pg.Pool;
+  #closed: Promise<void> | undefined;
+
+  constructor(url: string, poolSize: number) {
+    this.name = nameOf(url);
+    this.#pool = new pg.Pool({ ...clientConfig(url), max: poolSize, idleTimeoutMillis: 60_000 });
+    // A client whose backend is ended emits 'error' wherever it is, also checked out: unheard, that ends the process.
+    this.#pool.on('error', () => {});
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
+  }
+
+  readonly query: Query = (text, values) => this.#withClient((client) => statement(client, text, values));
+
+  /** Several statements that happen together or not at all. `work` may run more than once. */
+  transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    return this.#withClient(async (client) => {
+      await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+      try {
+        const result = await work((text, values) => statement(client, text, values));
+        await client.query('COMMIT');
+        return result;
+      } catch (error) {
+        if (isStatementFault(error)) await client.query('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  async #withClient<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#once(work);
+      } catch (error) {
+        if (tries === maxTries || !isRolledBackForAnother(error)) throw this.#toRunError(error);
+        await sleep(Math.random() * 10 * tries);
+      }
+    }
+  }
+
+  async #once<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    if (this.#closed !== undefined) throw new RunError('store-closed', `the store ${this.name} is closed`);
+    const client = await this.#pool.connect();
+    let isBroken = false;
+    try {
+      return await work(client);
+    } catch (error) {
+      isBroken = !(isStatementFault(error) || error instanceof RunError);
+      throw error;
+    } finally {
+      client.release(isBroken);
+    }
+  }
+
+  #toRunError(error: unknown): RunError {
+    if (this.#closed !== undefined) return new RunError('store-closed', `the store ${this.name} is closed`);
+    return toRunError(error, this.name);
+  }
+
+  /** Resolves when every connection is given back and closed. Safe twice. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#pool.end());
+  }
+}
+
+async function statement<Row>(
+  client: pg.ClientBase,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const { rows } = await client.query({ text, values: values.map(toParameter) });
+  return rows as Row[];
+}
+
+/** `server:port/database` of a URL, without user and password. */
+export function nameOf(url: string): string {
+  const { host, pathname } = new URL(url);
+  return `${host}${pathname}`;
+}
+
+/** Faults that go away by themselves or with the server: connection, resources, operator, system, lost locks. */
+const passingClasses = ['08', '28', '40', '53', '55', '57', '58', 'XX'];
+const passingCodes = ['25006', '3D000'];
+
+/**
+ * `store-unavailable` for a fault that heals, `internal` for a statement that will fail again.
+ * What Postgres says of a failed statement may quote its values, so only the code is passed on.
+ */
+export function toRunError(thrown: unknown, name: string): RunError {
+  if (thrown instanceof RunError) return thrown;
+  const code = sqlState(thrown);
+  if (code === undefined) {
+    const cause = ensureError(thrown);
+    const reason = cause.message || (cause as NodeJS.ErrnoException).code || cause.name;
+    return new RunError('store-unavailable', `the Postgres store ${name} did not answer: ${reason}`, {
+      cause,
+    });
+  }
+  const { message, constraint } = thrown as pg.DatabaseError;
+  if (passingClasses.includes(code.slice(0, 2)) || passingCodes.includes(code)) {
+    return new RunError(
+      'store-unavailable',
+      `the Postgres store ${name} did not do it: ${message} (${code})`,
+    );
+  }
+  const where = constraint === undefined ? '' : `, constraint ${constraint}`;
+  return new RunError(
+    'internal',
+    `the Postgres store ${name} refused a statement (SQLSTATE ${code}${where})`,
+  );
+}
+
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined;
+}
+
+function isRolledBackForAnother(error: unknown): boolean {
+  const code = sqlState(error);
+  return code === '40001' || code === '40P01';
+}
+
+/** The server refused a statement and the connection is as good as before. */
+function isStatementFault(error: unknown): boolean {
+  const code = sqlState(error);
+  if (code === undefined || (error as pg.DatabaseError).severity !== 'ERROR') return false;
+  // 25006: this server has become a replica; a new connection may find the primary.
+  return code !== '25006' && !/^(08|57P|XX)/.test(code);
+}
+
+/**
+ * Postgres holds neither U+0000 nor a lone surrogate in text. A string that has one, or begins
+ * with the mark itself, is kept as the mark and its JSON; every other string as it is.
+ */
+const mark = '\u0001';
+
+function toParameter(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toParameter);
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value !== 'string') return value;
+  return value.startsWith(mark) || value.includes('\0') || !value.isWellFormed()
+    ? mark + JSON.stringify(value)
+    : value;
+}
+
+function fromText(text: string): string {
+  return text.startsWith(mark) ? (JSON.parse(text.slice(1)) as string) : text;
+}
+
+function parserOf(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
+  if (oid === pg.types.builtins.TEXT) return fromText;
+  if (oid === pg.types.builtins.INT8) return Number;
+  return pg.types.getTypeParser(oid, format) as (value: string) => unknown;
+}

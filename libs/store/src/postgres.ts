@@ -1,0 +1,818 @@
+import { randomUUID } from 'node:crypto';
+import { RunError, isFinished, type NewRun, type Run, type RunEnd, type RunEvent } from '@holdfast/run';
+import { Batcher } from './batcher.js';
+import type {
+  Catalogue,
+  Claim,
+  ClaimKey,
+  ClaimRequest,
+  LiveWorker,
+  News,
+  Repeat,
+  RunFilter,
+  RunStore,
+  Session,
+  SessionStore,
+  Signal,
+  Store,
+  Submission,
+  ToolStore,
+  Watched,
+  WorkerStore,
+} from './contract.js';
+import { ClaimFloors } from './claim-floors.js';
+import { Database, nameOf, type Query } from './postgres-connection.js';
+import { channel, Listener, type ListenerLog } from './postgres-listen.js';
+import { prepareDatabase } from './postgres-schema.js';
+import { sameTools, toPrincipal, toRun, toTools, type RunRow } from './rows.js';
+import { Signals } from './signals.js';
+
+export interface PostgresOptions {
+  /** `postgres://…`; may lead through PgBouncer in transaction mode. */
+  readonly url: string;
+  /** Where to LISTEN: a URL that leads to Postgres directly, `url` when omitted; `off`: poll only. */
+  readonly listenUrl?: string | 'off';
+  readonly log?: ListenerLog;
+  /** Connections besides the one for LISTEN. */
+  readonly poolSize?: number;
+  /** How often listeners are told to look at everything while notifications are not heard, in milliseconds. */
+  readonly pollMs?: number;
+}
+
+/**
+ * Opens the run store in schema `holdfast` of a Postgres database, migrating it when needed.
+ *
+ * Submits, ends and reports of this process gather into one statement each while an earlier one
+ * is under way, and send one notification together.
+ *
+ * @throws RunError `store-unfit` with the remedy when trying again does not help,
+ *   `store-unavailable` when the database cannot be reached now
+ */
+export async function openPostgres({
+  url,
+  listenUrl = url,
+  log = silent,
+  poolSize = 10,
+  pollMs = 500,
+}: PostgresOptions): Promise<Store> {
+  for (const given of [url, ...(listenUrl === 'off' ? [] : [listenUrl])]) {
+    if (!URL.canParse(given))
+      throw new RunError(
+        'store-unfit',
+        'a Postgres URL is not well-formed: use postgres://user:password@host/database',
+      );
+  }
+  await prepareDatabase(url, (message) => log.warn({ store: nameOf(url) }, message));
+  const store = new PostgresStore(url, poolSize, pollMs);
+  if (listenUrl !== 'off') await store.listen(listenUrl, log);
+  return store;
+}
+
+const silent: ListenerLog = { info: () => {}, warn: () => {} };
+
+const ms = (time: string): string => `(extract(epoch FROM ${time}) * 1000)::bigint`;
+
+const runColumns = `runs.seq, runs.id, runs.workflow, runs.tool, runs.tool_class, runs.realm, runs.principal,
+  runs.arguments, runs.digest, runs.definition, ${ms('runs.submitted_at')} AS submitted_at, runs.attempt,
+  ${ms('runs.started_at')} AS started_at, ${ms('runs.finished_at')} AS finished_at,
+  runs.state, runs.result, runs.error`;
+
+const queueColumns = `queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at`;
+
+const selectRun = `SELECT ${runColumns}, ${queueColumns} FROM holdfast.runs LEFT JOIN holdfast.queue USING (seq)`;
+
+class PostgresStore implements Store {
+  readonly kind = 'postgres';
+  readonly #db: Database;
+  readonly #signals = new Signals();
+  readonly #floors = new ClaimFloors();
+  /** Marks our own notifications, whose signals were given when their statement was done. */
+  readonly #origin = randomUUID().slice(0, 8);
+  readonly #poll: NodeJS.Timeout;
+  readonly #submits: Batcher<Submit, Submission>;
+  readonly #finishes: Batcher<Finish, boolean>;
+  readonly #reports: Batcher<Report, boolean>;
+  #listener: Listener | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(url: string, poolSize: number, pollMs: number) {
+    this.#db = new Database(url, poolSize);
+    const isItemsFault = (error: Error): boolean => (error as RunError).code === 'internal';
+    this.#submits = new Batcher({
+      flush: (items) => this.#submitAll(items),
+      weigh: ({ run }) => run.arguments.length,
+      isItemsFault,
+    });
+    this.#finishes = new Batcher({
+      flush: (items) => this.#finishAll(items),
+      weigh: ({ end }) => (end.state === 'succeeded' ? end.result.length : end.error.message.length),
+      isItemsFault,
+    });
+    this.#reports = new Batcher({
+      flush: (items) => this.#reportAll(items),
+      weigh: ({ events }) => events.reduce((sum, { message }) => sum + 50 + (message?.length ?? 0), 0),
+      isItemsFault,
+    });
+    this.#poll = setInterval(() => {
+      if (!this.hearing) this.#emit({ kind: 'everything' });
+    }, pollMs).unref();
+  }
+
+  async listen(url: string, log: ListenerLog): Promise<void> {
+    this.#listener = new Listener({
+      url,
+      log,
+      notify: async (payload) => {
+        await this.#db.query(`SELECT pg_notify('${channel}', $1)`, [payload]);
+      },
+      onPayload: (payload) => this.#hear(payload),
+      onHearing: () => this.#emit({ kind: 'everything' }),
+    });
+    await this.#listener.start();
+  }
+
+  get hearing(): boolean {
+    return this.#listener?.hearing ?? false;
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    return this.#signals.subscribe(listener);
+  }
+
+  /** Payloads are `<origin> <kind> <data>`; see the statements that send them. */
+  #hear(payload: string): void {
+    const [origin, kind, data = ''] = payload.split(' ', 3);
+    if (origin === this.#origin) return;
+    if (kind === 'queued') this.#emitQueued(Number(data));
+    else if (kind === 'runs') this.#emit({ kind, seqs: data.split(',').map(Number) });
+    else if (kind === 'tools') this.#emit({ kind });
+    else if (kind === 'session') this.#emit({ kind, id: data });
+    // Anything else is of a newer version, which says what it says in other ways too.
+  }
+
+  #emit(signal: Signal): void {
+    if (signal.kind === 'everything') this.#floors.lower(0);
+    this.#signals.emit(signal);
+  }
+
+  /** @param lowest  the smallest `seq` that became due */
+  #emitQueued(lowest: number): void {
+    this.#floors.lower(lowest);
+    this.#emit({ kind: 'queued' });
+  }
+
+  async ping(): Promise<void> {
+    await this.#db.query('SELECT 1');
+  }
+
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#poll);
+    await Promise.all([this.#submits.close(), this.#finishes.close(), this.#reports.close()]);
+    await this.#listener?.close();
+    await this.#db.close();
+  }
+
+  async secret(name: string, make: () => string): Promise<string> {
+    await this.#db.query(
+      'INSERT INTO holdfast.secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+      [name, make()],
+    );
+    // In a statement of its own, which sees what another process has just committed.
+    const [row] = await this.#db.query<{ value: string }>(
+      'SELECT value FROM holdfast.secrets WHERE name = $1',
+      [name],
+    );
+    return row!.value;
+  }
+
+  readonly runs: RunStore = {
+    submit: (run, { repeat } = {}, now) =>
+      repeat === undefined ? this.#submits.add({ run, now }) : this.#submitRepeat(run, repeat, now),
+    get: async (id) => {
+      const [row] = await this.#db.query<RunRow>(`${selectRun} WHERE runs.id = $1`, [id]);
+      return row && toRun(row);
+    },
+    news: (watched) => this.#news(watched),
+    claim: (request, now) => this.#claim(request, now),
+    report: (claim, events, now) => this.#reports.add({ claim, events, now }),
+    finish: (claim, end, now) => this.#finishes.add({ claim, end, now }),
+    release: async (claims) => {
+      const back = await this.#requeue(
+        this.#db.query,
+        '(seq, token) IN (SELECT * FROM unnest($2::bigint[], $3::text[]))',
+        claims.map(({ seq }) => seq),
+        claims.map(({ token }) => token),
+      );
+      if (back.count > 0) this.#emitQueued(back.lowest);
+    },
+    events: async (seq) => {
+      const [news] = await this.#eventsOf([{ seq, after: 0 }]);
+      return news?.events ?? [];
+    },
+    list: (filter) => this.#list(filter),
+    queue: async () => {
+      const [row] = await this.#db.query<{ queued: number; oldest: number | null }>(
+        `SELECT count(*) AS queued, ${ms('min(queued_at)')} AS oldest FROM holdfast.queue WHERE token IS NULL`,
+      );
+      const { queued, oldest } = row!;
+      return { queued, oldest: oldest === null ? undefined : new Date(oldest) };
+    },
+    removeFinished: (before, limit, { rememberUntil } = {}, now) =>
+      this.#removeFinished(before, limit, rememberUntil, now),
+  };
+
+  /** Losers of a race are read in a following statement: the winner's row may be newer than this one's snapshot. */
+  async #submitAll(items: readonly Submit[]): Promise<Submission[]> {
+    const submissions: (Submission | undefined)[] = items.map(() => undefined);
+    let left = items.map((_, i) => i);
+    // More than once only for runs that were removed between the two statements.
+    for (let tries = 0; left.length > 0 && tries < 5; tries++) {
+      const tried = left.map((i) => items[i]!);
+      const made = await this.#insert(this.#db.query, tried);
+      for (const [i, run] of made) submissions[left[i]!] = { kind: 'fresh', run };
+      if (made.size > 0) this.#emitQueued(Math.min(...[...made.values()].map(({ seq }) => seq)));
+      left = left.filter((i) => submissions[i] === undefined);
+      if (left.length === 0) break;
+      const found = await this.#findSubmitted(left.map((i) => items[i]!));
+      for (const i of left) submissions[i] = found.get(items[i]!.run.id);
+      left = left.filter((i) => submissions[i] === undefined);
+    }
+    return submissions.map((submission) => {
+      if (submission === undefined)
+        throw new RunError('store-unavailable', 'a run was removed again and again while it was submitted');
+      return submission;
+    });
+  }
+
+  /**
+   * Keeps and queues those of `items` that are new, by their position. Rows go in by the order
+   * of their ids, so that two processes that submit the same ones wait instead of deadlock.
+   */
+  async #insert(query: Query, items: readonly Submit[]): Promise<Map<number, Run>> {
+    const rows = await query<{ i: number; seq: number; at: number }>(
+      `WITH item AS MATERIALIZED (
+         SELECT u.*, nextval('holdfast.runs_seq_seq') AS seq, coalesce(u.given, now()) AS at
+         FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                     $8::text[], $9::text[], $10::text[], $11::timestamptz[])
+           AS u (i, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, given)
+         WHERE NOT EXISTS (SELECT FROM holdfast.tombstones WHERE id = u.id AND until > coalesce(u.given, now()))
+       ), made AS (
+         INSERT INTO holdfast.runs
+           (seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at)
+         SELECT seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, at
+         FROM item ORDER BY id COLLATE "C", seq
+         ON CONFLICT (id) DO NOTHING
+         RETURNING seq, workflow, definition, submitted_at
+       ), queued AS (
+         INSERT INTO holdfast.queue (seq, workflow, definition, queued_at)
+         SELECT seq, workflow, definition, submitted_at FROM made ORDER BY seq
+       )
+       SELECT item.i, seq, ${ms('made.submitted_at')} AS at,
+              (SELECT pg_notify('${channel}', $12 || ' queued ' || min(seq)) FROM made)
+       FROM made JOIN item USING (seq)`,
+      [
+        items.map((_, i) => i),
+        items.map(({ run }) => run.id),
+        items.map(({ run }) => run.workflow),
+        items.map(({ run }) => run.tool),
+        items.map(({ run }) => run.toolClass),
+        items.map(({ run }) => run.principal?.realm),
+        items.map(({ run }) => run.principal?.id),
+        items.map(({ run }) => run.arguments),
+        items.map(({ run }) => run.digest),
+        items.map(({ run }) => run.definition),
+        items.map(({ now }) => now),
+        this.#origin,
+      ],
+    );
+    return new Map(
+      rows.map(({ i, seq, at }) => {
+        const run: Run = { ...items[i]!.run, state: 'queued', attempt: 0, seq, submittedAt: new Date(at) };
+        return [i, run];
+      }),
+    );
+  }
+
+  async #findSubmitted(items: readonly Submit[]): Promise<Map<string, Submission>> {
+    const rows = await this.#db.query<RunRow>(`${selectRun} WHERE runs.id = ANY ($1)`, [
+      items.map(({ run }) => run.id),
+    ]);
+    const found = new Map<string, Submission>(
+      rows.map((row) => [row.id, { kind: 'attached', run: toRun(row) }]),
+    );
+    const missing = items.filter(({ run }) => !found.has(run.id));
+    if (missing.length === 0) return found;
+    const remembered = await this.#db.query<{ id: string }>(
+      `SELECT id FROM holdfast.tombstones JOIN unnest($1::text[], $2::timestamptz[]) AS u (id, given) USING (id)
+       WHERE until > coalesce(u.given, now())`,
+      [missing.map(({ run }) => run.id), missing.map(({ now }) => now)],
+    );
+    for (const { id } of remembered) found.set(id, { kind: 'expired' });
+    return found;
+  }
+
+  async #submitRepeat(run: NewRun, repeat: Repeat, now: Date | undefined): Promise<Submission> {
+    const submission = await this.#db.transaction(async (query): Promise<Submission | undefined> => {
+      await query(`SELECT pg_advisory_xact_lock(hashtextextended('holdfast repeat ' || $1, 0))`, [
+        repeat.key,
+      ]);
+      const [earlier] = await query<RunRow & { is_recent: boolean }>(
+        `SELECT ${runColumns}, ${queueColumns},
+                runs.submitted_at > coalesce($2::timestamptz, now()) - $3 * interval '1 millisecond' AS is_recent
+         FROM holdfast.repeats JOIN holdfast.runs USING (seq) LEFT JOIN holdfast.queue USING (seq)
+         WHERE repeats.key = $1`,
+        [repeat.key, now, repeat.windowMs],
+      );
+      if (earlier !== undefined) {
+        const kept = toRun(earlier);
+        if (!isFinished(kept) || earlier.is_recent) return { kind: 'attached', run: kept };
+      }
+      const made = (await this.#insert(query, [{ run, now }])).get(0);
+      if (made === undefined) return undefined;
+      await query(
+        `INSERT INTO holdfast.repeats (key, seq) VALUES ($1, $2)
+         ON CONFLICT (key) DO UPDATE SET seq = excluded.seq`,
+        [repeat.key, made.seq],
+      );
+      return { kind: 'fresh', run: made };
+    });
+    // The id itself was there already, under another key or under none.
+    if (submission === undefined) return this.#submits.add({ run, now });
+    if (submission.kind === 'fresh') this.#emitQueued(submission.run.seq);
+    return submission;
+  }
+
+  /**
+   * Looks only behind the floor of this set of workflows, so that dead rows of ended runs are
+   * not read again and again. The floor is where the sequence stood: what is below it and not
+   * yet visible will be notified when it commits.
+   */
+  async #claim(request: ClaimRequest, now: Date | undefined): Promise<Claim[]> {
+    const { worker, workflows, definitions, definitionGraceMs, limit, sweep } = request;
+    const token = randomUUID();
+    const look = this.#floors.look(`${workflows.join('\n')}\n\n${definitions.join('\n')}`);
+    try {
+      const rows = await this.#db.query<RunRow & { last: number; is_live: boolean }>(claimStatement, [
+        sweep || !this.hearing ? 0 : look.from,
+        worker,
+        token,
+        workflows,
+        definitions,
+        definitionGraceMs,
+        limit,
+        now,
+      ]);
+      const claimed = rows.filter(({ id }) => id !== null);
+      const { last, is_live } = rows[0]!;
+      look.done(!is_live ? 0 : claimed.length === limit ? claimed.at(-1)!.seq : last);
+      return claimed.map((row) => ({ seq: row.seq, token, run: toRun(row) }));
+    } catch (error) {
+      look.failed();
+      throw error;
+    }
+  }
+
+  async #reportAll(items: readonly Report[]): Promise<boolean[]> {
+    const events = items.flatMap(({ events, now }, i) =>
+      events.map(({ n, ...progress }) => ({ i, n, now, progress: JSON.stringify(progress) })),
+    );
+    const rows = await this.#db.query<{ i: number }>(
+      // The lock makes an end wait for the events before it, and refuses those after it.
+      `WITH held AS MATERIALIZED (
+         SELECT u.i, queue.seq
+         FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS u (i, seq, token)
+         JOIN holdfast.queue ON queue.seq = u.seq AND queue.token = u.token
+         ORDER BY queue.seq FOR SHARE OF queue
+       ), kept AS (
+         INSERT INTO holdfast.events (seq, n, at, progress)
+         SELECT held.seq, e.n, coalesce(e.given, now()), e.progress
+         FROM unnest($4::integer[], $5::bigint[], $6::timestamptz[], $7::text[]) AS e (i, n, given, progress)
+         JOIN held USING (i)
+         ON CONFLICT DO NOTHING
+       )
+       SELECT i, (SELECT pg_notify('${channel}', $8 || ' runs ' || string_agg(DISTINCT seq::text, ',')) FROM held)
+       FROM held`,
+      [
+        items.map((_, i) => i),
+        items.map(({ claim }) => claim.seq),
+        items.map(({ claim }) => claim.token),
+        events.map(({ i }) => i),
+        events.map(({ n }) => n),
+        events.map(({ now }) => now),
+        events.map(({ progress }) => progress),
+        this.#origin,
+      ],
+    );
+    return this.#told(items, rows);
+  }
+
+  async #finishAll(items: readonly Finish[]): Promise<boolean[]> {
+    // By seq, the order in which everybody locks rows of the queue.
+    const sorted = items.map((item, i) => ({ ...item, i })).sort((a, b) => a.claim.seq - b.claim.seq);
+    const rows = await this.#db.query<{ i: number }>(
+      `WITH item AS MATERIALIZED (
+         SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
+                              $7::timestamptz[]) AS u (i, seq, token, state, result, error, given)
+       ), held AS (
+         DELETE FROM holdfast.queue USING item
+         WHERE queue.seq = item.seq AND queue.token = item.token
+         RETURNING item.i, queue.seq, queue.attempt, queue.claimed_at
+       ), ended AS (
+         UPDATE holdfast.runs
+         SET state = item.state, result = item.result, error = item.error, attempt = held.attempt,
+             started_at = held.claimed_at, finished_at = coalesce(item.given, now())
+         FROM held JOIN item USING (i)
+         WHERE runs.seq = held.seq
+       )
+       SELECT i, (SELECT pg_notify('${channel}', $8 || ' runs ' || string_agg(seq::text, ',')) FROM held)
+       FROM held`,
+      [
+        sorted.map(({ i }) => i),
+        sorted.map(({ claim }) => claim.seq),
+        sorted.map(({ claim }) => claim.token),
+        sorted.map(({ end }) => end.state),
+        sorted.map(({ end }) => (end.state === 'succeeded' ? end.result : undefined)),
+        sorted.map(({ end }) => (end.state === 'succeeded' ? undefined : JSON.stringify(end.error))),
+        sorted.map(({ now }) => now),
+        this.#origin,
+      ],
+    );
+    return this.#told(items, rows);
+  }
+
+  /** Tells listeners of the items that were done, and the callers which those are. */
+  #told(items: readonly { claim: ClaimKey }[], done: readonly { i: number }[]): boolean[] {
+    const positions = new Set(done.map(({ i }) => i));
+    if (positions.size > 0)
+      this.#emit({ kind: 'runs', seqs: [...new Set([...positions].map((i) => items[i]!.claim.seq))] });
+    return items.map((_, i) => positions.has(i));
+  }
+
+  /** `$1` is the origin; `condition` uses `values` from `$2` on. The caller emits, once it is committed. */
+  async #requeue(query: Query, condition: string, ...values: unknown[]): Promise<Requeued> {
+    const [back] = await query<Requeued>(
+      `WITH held AS (
+         SELECT seq FROM holdfast.queue WHERE ${condition} ORDER BY seq FOR UPDATE
+       ), back AS (
+         UPDATE holdfast.queue SET worker = NULL, token = NULL, claimed_at = NULL
+         FROM held WHERE queue.seq = held.seq
+         RETURNING queue.seq
+       )
+       SELECT count(*) AS count, min(seq) AS lowest, pg_notify('${channel}', $1 || ' queued ' || min(seq))
+       FROM back HAVING count(*) > 0`,
+      [this.#origin, ...values],
+    );
+    return back ?? { count: 0, lowest: 0 };
+  }
+
+  async #news(watched: readonly Watched[]): Promise<News[]> {
+    if (watched.length === 0) return [];
+    // First who has ended, then the events: in this order those of an ended run are complete.
+    const rows = await this.#db.query<RunRow>(
+      `SELECT ${runColumns}, NULL AS queue_attempt, NULL AS claimed_at
+       FROM holdfast.runs WHERE seq = ANY ($1) AND state <> 'open'`,
+      [watched.map(({ seq }) => seq)],
+    );
+    const ended = new Map(rows.map((row) => [row.seq, toRun(row)]));
+    const events = new Map((await this.#eventsOf(watched)).map((news) => [news.seq, news.events]));
+    return watched.flatMap(({ seq }): News[] => {
+      const end = ended.get(seq);
+      const said = events.get(seq);
+      if (end === undefined && said === undefined) return [];
+      return [{ seq, events: said ?? [], ...(end && { ended: end }) }];
+    });
+  }
+
+  async #eventsOf(watched: readonly Watched[]): Promise<{ seq: number; events: RunEvent[] }[]> {
+    const rows = await this.#db.query<{ seq: number; n: number; at: number; progress: string }>(
+      `SELECT seq, n, ${ms('at')} AS at, progress
+       FROM holdfast.events JOIN unnest($1::bigint[], $2::bigint[]) AS u (seq, after) USING (seq)
+       WHERE n > u.after ORDER BY seq, n`,
+      [watched.map(({ seq }) => seq), watched.map(({ after }) => after)],
+    );
+    return [...Map.groupBy(rows, ({ seq }) => seq)].map(([seq, said]) => ({
+      seq,
+      events: said.map(({ n, at, progress }) => ({
+        n,
+        at: new Date(at),
+        progress: JSON.parse(progress) as RunEvent['progress'],
+      })),
+    }));
+  }
+
+  async #list({ state, tool, principal, like, before, limit }: RunFilter): Promise<Run[]> {
+    const conditions: string[] = [];
+    const values: unknown[] = [];
+    const only = (condition: string, ...more: unknown[]): void => {
+      conditions.push(condition.replace(/\?/g, () => `$${values.push(more.shift())}`));
+    };
+    // Open runs are found by way of the queue, or few of them among many ended ones would be a long search.
+    const isOpen = state === 'queued' || state === 'running';
+    if (state === 'queued') only('queue.token IS NULL');
+    else if (state === 'running') only('queue.token IS NOT NULL');
+    else if (state !== undefined) only('runs.state = ?', state);
+    if (tool !== undefined) only('runs.tool = ?', tool);
+    if (principal !== undefined) only('runs.principal = ?', principal);
+    if (before !== undefined) only('seq < ?', before);
+    if (like !== undefined) {
+      only('seq BETWEEN ? AND ? AND seq <> ?', like.seq - likeReach, like.seq + likeReach, like.seq);
+      only('runs.tool = ? AND runs.digest = ?', like.tool, like.digest);
+      const { realm = null, id = null } = like.principal ?? {};
+      only('runs.realm IS NOT DISTINCT FROM ? AND runs.principal IS NOT DISTINCT FROM ?', realm, id);
+    }
+    const rows = await this.#db.query<RunRow>(
+      `SELECT ${runColumns}, ${queueColumns}
+       FROM holdfast.runs ${isOpen ? 'JOIN' : 'LEFT JOIN'} holdfast.queue USING (seq)
+       ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`}
+       ORDER BY seq DESC LIMIT $${values.push(limit)}`,
+      values,
+    );
+    return rows.map(toRun);
+  }
+
+  /**
+   * Walks from the oldest run on, page by page, and stops at a page of runs that were all
+   * submitted after `before`: nothing behind it can have ended earlier. So neither an index on
+   * a column that changes nor a look at every run is needed.
+   */
+  async #removeFinished(
+    before: Date,
+    limit: number,
+    rememberUntil: Date | undefined,
+    now: Date | undefined,
+  ): Promise<number> {
+    await this.#db.query('DELETE FROM holdfast.tombstones WHERE until <= coalesce($1::timestamptz, now())', [
+      now,
+    ]);
+    const due: { seq: number; id: string }[] = [];
+    for (let last = 0; ;) {
+      const page = await this.#db.query<{ seq: number; id: string; is_due: boolean; is_young: boolean }>(
+        `SELECT seq, id, state <> 'open' AND finished_at < $2 AS is_due, submitted_at >= $2 AS is_young
+         FROM holdfast.runs WHERE seq > $1 ORDER BY seq LIMIT ${pageSize}`,
+        [last, before],
+      );
+      due.push(...page.filter(({ is_due }) => is_due));
+      if (page.length < pageSize || due.length >= limit || page.every(({ is_young }) => is_young)) break;
+      last = page.at(-1)!.seq;
+    }
+    due.length = Math.min(due.length, limit);
+    if (due.length === 0) return 0;
+    const remembered = due.map(({ id }) => id).filter((id) => id.startsWith('r1_'));
+    if (rememberUntil !== undefined && remembered.length > 0) {
+      // Committed before the runs go: a submit that no longer meets the run sees this.
+      await this.#db.query(
+        `INSERT INTO holdfast.tombstones (id, until)
+         SELECT id, $2 FROM unnest($1::text[]) AS u (id) ORDER BY id COLLATE "C"
+         ON CONFLICT (id) DO UPDATE SET until = excluded.until`,
+        [remembered, rememberUntil],
+      );
+    }
+    const [removed] = await this.#db.query<{ count: number }>(
+      `WITH said AS (
+         DELETE FROM holdfast.events WHERE seq = ANY ($1)
+       ), repeated AS (
+         DELETE FROM holdfast.repeats WHERE seq = ANY ($1)
+       ), gone AS (
+         DELETE FROM holdfast.runs WHERE seq = ANY ($1) RETURNING 1
+       )
+       SELECT count(*) AS count FROM gone`,
+      [due.map(({ seq }) => seq)],
+    );
+    return removed!.count;
+  }
+
+  readonly workers: WorkerStore = {
+    join: async (worker, leaseMs, now) => {
+      await this.#db.query(
+        `INSERT INTO holdfast.workers (id, worker_group, workflows, lease_until)
+         VALUES ($1, $2, $3, ${leaseEnd('$4', '$5')})
+         ON CONFLICT (id) DO UPDATE SET worker_group = excluded.worker_group, workflows = excluded.workflows,
+           lease_until = excluded.lease_until`,
+        [worker.id, worker.group, JSON.stringify(worker.workflows), now, leaseMs],
+      );
+    },
+    renew: async (id, leaseMs, now) => {
+      const rows = await this.#db.query(
+        `UPDATE holdfast.workers SET lease_until = ${leaseEnd('$2', '$3')} WHERE id = $1 RETURNING 1`,
+        [id, now, leaseMs],
+      );
+      return rows.length === 1;
+    },
+    leave: async (id) => {
+      const back = await this.#db.transaction(async (query) => {
+        await query('DELETE FROM holdfast.workers WHERE id = $1', [id]);
+        return this.#requeue(query, 'worker = $2', id);
+      });
+      if (back.count > 0) this.#emitQueued(back.lowest);
+    },
+    recover: (now) => this.#recover(now),
+    live: async (now) => {
+      const rows = await this.#db.query<{ worker_group: string; workflows: string }>(
+        `SELECT worker_group, workflows FROM holdfast.workers WHERE lease_until > coalesce($1::timestamptz, now())`,
+        [now],
+      );
+      return rows.map(({ worker_group, workflows }): LiveWorker => ({
+        group: worker_group,
+        workflows: JSON.parse(workflows) as string[],
+      }));
+    },
+  };
+
+  async #recover(now: Date | undefined): Promise<number> {
+    // Mostly nobody died, and one read says so.
+    const [dead] = await this.#db.query(
+      'SELECT FROM holdfast.workers WHERE lease_until <= coalesce($1::timestamptz, now()) LIMIT 1',
+      [now],
+    );
+    if (dead === undefined) return 0;
+    const back = await this.#db.transaction(async (query) => {
+      // The delete waits for claims of the worker that are under way; only the next statement sees what they took.
+      const gone = await query<{ id: string }>(
+        'DELETE FROM holdfast.workers WHERE lease_until <= coalesce($1::timestamptz, now()) RETURNING id',
+        [now],
+      );
+      const ids = gone.map(({ id }) => id);
+      return this.#requeue(query, 'worker = ANY ($2)', ids);
+    });
+    if (back.count > 0) this.#emitQueued(back.lowest);
+    return back.count;
+  }
+
+  readonly sessions: SessionStore = {
+    open: (session, { max, idleMs, maxPerPrincipal }, now) =>
+      this.#db.transaction(async (query) => {
+        const { realm, id: principal } = session.principal ?? {};
+        // One at a time: each counts what those before it opened.
+        await query(`SELECT pg_advisory_xact_lock(hashtextextended('holdfast sessions', 0))`);
+        await query(`DELETE FROM holdfast.sessions WHERE last_used <= ${earlier('$1', '$2')}`, [now, idleMs]);
+        const [row] = await query<{ open: number; own: number }>(
+          `SELECT count(*) AS open,
+                  count(*) FILTER (WHERE realm IS NOT DISTINCT FROM $1 AND principal IS NOT DISTINCT FROM $2) AS own
+           FROM holdfast.sessions`,
+          [realm, principal],
+        );
+        if (row!.open >= max) return 'full';
+        if (maxPerPrincipal !== undefined && row!.own >= maxPerPrincipal) return 'principal-full';
+        await query(
+          `INSERT INTO holdfast.sessions (id, realm, principal, version, client, last_used)
+           VALUES ($1, $2, $3, $4, $5, coalesce($6::timestamptz, now()))`,
+          [session.id, realm, principal, session.protocolVersion, JSON.stringify(session.client), now],
+        );
+        return 'opened';
+      }),
+    get: async (id, idleMs, now) => {
+      const [row] = await this.#db.query<{
+        realm: string | null;
+        principal: string | null;
+        version: string;
+        client: string;
+      }>(
+        `SELECT realm, principal, version, client FROM holdfast.sessions
+         WHERE id = $3 AND last_used > ${earlier('$1', '$2')}`,
+        [now, idleMs, id],
+      );
+      return (
+        row &&
+        ({
+          id,
+          principal: toPrincipal(row),
+          protocolVersion: row.version,
+          client: JSON.parse(row.client) as unknown,
+        } satisfies Session)
+      );
+    },
+    touch: async (ids, now) => {
+      await this.#db.query(
+        `WITH used AS (SELECT id FROM holdfast.sessions WHERE id = ANY ($1) ORDER BY id FOR UPDATE)
+         UPDATE holdfast.sessions SET last_used = coalesce($2::timestamptz, now()) FROM used WHERE sessions.id = used.id`,
+        [ids, now],
+      );
+    },
+    close: async (id) => {
+      const rows = await this.#db.query(
+        `WITH gone AS (DELETE FROM holdfast.sessions WHERE id = $1 RETURNING id)
+         SELECT pg_notify('${channel}', $2 || ' session ' || id) FROM gone`,
+        [id, this.#origin],
+      );
+      if (rows.length > 0) this.#emit({ kind: 'session', id });
+    },
+    count: async (idleMs, now) => {
+      const [row] = await this.#db.query<{ open: number }>(
+        `SELECT count(*) AS open FROM holdfast.sessions WHERE last_used > ${earlier('$1', '$2')}`,
+        [now, idleMs],
+      );
+      return row!.open;
+    },
+  };
+
+  readonly tools: ToolStore = {
+    register: async (group, definitions) => {
+      const isChanged = await this.#db.transaction(async (query) => {
+        // One registration at a time, so that revisions follow the order of the commits.
+        await query('SELECT revision FROM holdfast.catalogue FOR UPDATE');
+        const kept = await query<{ definition: string }>(
+          'SELECT definition FROM holdfast.tools WHERE worker_group = $1',
+          [group],
+        );
+        if (sameTools(kept, definitions)) return false;
+        await query('DELETE FROM holdfast.tools WHERE worker_group = $1', [group]);
+        await query(
+          `WITH next AS (UPDATE holdfast.catalogue SET revision = revision + 1 RETURNING revision), put AS (
+             INSERT INTO holdfast.tools (worker_group, name, revision, definition)
+             SELECT $1, u.name, next.revision, u.definition
+             FROM next, unnest($2::text[], $3::text[]) AS u (name, definition)
+           )
+           SELECT pg_notify('${channel}', $4 || ' tools')`,
+          [
+            group,
+            definitions.map(({ name }) => name),
+            definitions.map((definition) => JSON.stringify(definition)),
+            this.#origin,
+          ],
+        );
+        return true;
+      });
+      if (isChanged) this.#emit({ kind: 'tools' });
+    },
+    list: async (known): Promise<Catalogue | undefined> => {
+      const rows = await this.#db.query<{ catalogue: number; definition: string | null }>(
+        `SELECT catalogue.revision AS catalogue, tools.definition
+         FROM holdfast.catalogue LEFT JOIN holdfast.tools ON true
+         WHERE catalogue.revision IS DISTINCT FROM $1
+         ORDER BY tools.revision, tools.name`,
+        [known],
+      );
+      if (rows.length === 0) return undefined;
+      return {
+        revision: rows[0]!.catalogue,
+        tools: toTools(
+          rows.filter((row): row is { catalogue: number; definition: string } => row.definition !== null),
+        ),
+      };
+    },
+  };
+}
+
+interface Requeued {
+  readonly count: number;
+  /** The smallest `seq` of them. */
+  readonly lowest: number;
+}
+
+interface Submit {
+  readonly run: NewRun;
+  readonly now: Date | undefined;
+}
+
+interface Finish {
+  readonly claim: ClaimKey;
+  readonly end: RunEnd;
+  readonly now: Date | undefined;
+}
+
+interface Report {
+  readonly claim: ClaimKey;
+  readonly events: Parameters<RunStore['report']>[1];
+  readonly now: Date | undefined;
+}
+
+/** How far `like` looks to either side, in submissions. */
+const likeReach = 1_000;
+/** How many runs retention reads at a time. */
+const pageSize = 1_000;
+
+const earlier = (now: string, byMs: string): string =>
+  `coalesce(${now}::timestamptz, now()) - ${byMs} * interval '1 millisecond'`;
+const leaseEnd = (now: string, leaseMs: string): string =>
+  `coalesce(${now}::timestamptz, now()) + ${leaseMs} * interval '1 millisecond'`;
+
+/**
+ * Of one row without a run when nothing was due. The lock on the worker's row makes `recover`
+ * wait for this claim, or this claim find the worker gone: a dead worker never keeps a run.
+ *
+ * @internal exported for the test of what it reads
+ */
+export const claimStatement = `
+  WITH live AS MATERIALIZED (
+    SELECT FROM holdfast.workers
+    WHERE id = $2 AND lease_until > coalesce($8::timestamptz, now()) FOR KEY SHARE
+  ), due AS MATERIALIZED (
+    SELECT seq FROM holdfast.queue
+    WHERE seq > $1::bigint AND token IS NULL AND workflow = ANY ($4)
+      AND (definition = ANY ($5) OR queued_at <= ${earlier('$8', '$6')})
+      AND EXISTS (SELECT FROM live)
+    ORDER BY seq LIMIT $7 FOR UPDATE SKIP LOCKED
+  ), taken AS (
+    UPDATE holdfast.queue
+    SET worker = $2, token = $3, attempt = attempt + 1, claimed_at = coalesce($8::timestamptz, now())
+    FROM due WHERE queue.seq = due.seq
+    RETURNING queue.seq, queue.attempt, queue.claimed_at
+  )
+  SELECT sequence.last, EXISTS (SELECT FROM live) AS is_live, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at
+  FROM (SELECT last_value - 1 + is_called::integer AS last FROM holdfast.runs_seq_seq) AS sequence
+  LEFT JOIN (taken AS queue JOIN holdfast.runs USING (seq)) ON true
+  ORDER BY seq`;
