@@ -9,6 +9,7 @@ const names: Readonly<Record<number, string>> = {
   403: 'Forbidden',
   404: 'NotFound',
   405: 'MethodNotAllowed',
+  409: 'Conflict',
   503: 'Unavailable',
 };
 

@@ -13,6 +13,7 @@ import {
   type AuthProvider,
   type IdentityHooks,
 } from '@holdfast/mcp-server';
+import { endsOfCancel, isFinished, type Run } from '@holdfast/run';
 import { ConfigError, type Log, type Metrics } from '@holdfast/ops';
 import { keepRetention, type Store } from '@holdfast/store';
 import { isLoopback, type ServingSettings } from './settings.js';
@@ -109,6 +110,16 @@ export class Gateway {
     });
     res.end(body);
     req.resume();
+  }
+
+  /** Ends a run that has not ended, and stops the attempt that is under way. @returns the run as it is then */
+  async cancel(run: Run): Promise<Run> {
+    const ended = (await this.store!.runs.cancel(run.id, endsOfCancel(run))) ?? run;
+    if (ended.state === 'cancelled' && !isFinished(run)) {
+      const { state, toolClass, error } = ended;
+      this.#parts.metrics.gateway().runFinished({ state, toolClass, error: error.name });
+    }
+    return ended;
   }
 
   /** Ends streams that say nothing, then waits for calls that wait, for `drainMs` at most. The store stays open. */

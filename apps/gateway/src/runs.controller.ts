@@ -1,5 +1,17 @@
 import type { IncomingMessage } from 'node:http';
-import { Controller, Get, Header, HttpException, Inject, Param, Query, Req, UseGuards } from '@nestjs/common';
+import {
+  Controller,
+  Get,
+  Header,
+  HttpCode,
+  HttpException,
+  Inject,
+  Param,
+  Post,
+  Query,
+  Req,
+  UseGuards,
+} from '@nestjs/common';
 import {
   isFinished,
   isRunId,
@@ -61,11 +73,7 @@ export class RunsController {
   @Header('Content-Type', 'application/json')
   async show(@Req() request: IncomingMessage, @Param('id') id: string): Promise<string> {
     const { runs } = this.#store();
-    const run = isRunId(id) ? await runs.get(id) : undefined;
-    const caller = apiCallerOf(request);
-    if (run === undefined || (caller.kind === 'caller' && !samePrincipal(caller.principal, run.principal))) {
-      throw new HttpException('there is no such run', 404);
-    }
+    const run = await this.#find(request, id);
     const [events, alike] = await Promise.all([runs.events(run.seq), runs.list({ like: run, limit: 20 })]);
     return writeJson({
       ...summary(run),
@@ -76,6 +84,28 @@ export class RunsController {
       // Runs of the same tool, caller and arguments close by: a host that sent a call twice shows here.
       same_call: alike.map(({ id: other }) => other),
     })!;
+  }
+
+  /** Ends a run that has not ended, and stops the attempt that is under way (BEHAVIOURS X10). */
+  @Post(':id/cancel')
+  @HttpCode(200)
+  @Header('Content-Type', 'application/json')
+  async cancel(@Req() request: IncomingMessage, @Param('id') id: string): Promise<string> {
+    const run = await this.#find(request, id);
+    const ended = await this.#gateway.cancel(run);
+    if (ended.state !== 'cancelled')
+      throw new HttpException(`the run has ended already: it is ${ended.state}`, 409);
+    return writeJson({ ...summary(ended), error: ended.error })!;
+  }
+
+  /** @throws HttpException 404 for a run that is not there, or is somebody else's */
+  async #find(request: IncomingMessage, id: string): Promise<Run> {
+    const run = isRunId(id) ? await this.#store().runs.get(id) : undefined;
+    const caller = apiCallerOf(request);
+    if (run === undefined || (caller.kind === 'caller' && !samePrincipal(caller.principal, run.principal))) {
+      throw new HttpException('there is no such run', 404);
+    }
+    return run;
   }
 
   #store(): Store {

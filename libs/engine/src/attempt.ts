@@ -9,7 +9,7 @@ import {
 import { recordResult, type Tool, type ToolContext, type ToolLog } from '@holdfast/tools';
 
 /** Why an attempt is stopped from outside; the reason of its abort signal. */
-export type Stop = 'lease-lost' | 'handed-back';
+export type Stop = 'lease-lost' | 'handed-back' | 'cancelled';
 
 export interface AttemptInput {
   readonly run: Run;

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { freshRunId, type Run, type RunId } from '@holdfast/run';
+import { endsOfCancel, freshRunId, type Run, type RunId } from '@holdfast/run';
 import { openStore, type Store } from '@holdfast/store';
 import { defineTool, type Tool } from '@holdfast/tools';
 import { z } from 'zod';
@@ -332,6 +332,31 @@ test('a worker whose lease was given away stops its bodies, discards their resul
   await until(() => worker.seen.includes('lease lost') && reasons.length > 0);
   expect(reasons).toEqual(['lease-lost']);
   expect(await end(store, id)).toEqual(run);
+});
+
+test('a cancelled run stops its body, and its slot is free (BEHAVIOURS X10)', async () => {
+  const store = await memoryStore();
+  const reasons: unknown[] = [];
+  const hang = tool(
+    (_args, { signal }) =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => {
+          reasons.push(signal.reason);
+          resolve('too late');
+        });
+      }),
+  );
+  await makeWorker(store, [hang], { concurrency: 1 }).start();
+  const [first, second] = [await submit(store), await submit(store)];
+  for (const id of [first, second]) {
+    await until(async () => (await store.runs.get(id))!.state === 'running');
+    await store.runs.cancel(id, endsOfCancel({ tool: 'work', toolClass: 'write' }));
+    await until(() => reasons.pop() === 'cancelled');
+    expect(await store.runs.get(id)).toMatchObject({
+      state: 'cancelled',
+      error: { name: 'RunCancelled', outcome: 'unknown' },
+    });
+  }
 });
 
 describe('stop', () => {

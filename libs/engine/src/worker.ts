@@ -105,6 +105,7 @@ export class Worker {
     this.#steadySince = -Infinity;
     this.#unsubscribe = this.#store.subscribe((signal) => {
       if (signal.kind === 'queued') this.#claim('behind-last');
+      else if (signal.kind === 'cancelled') this.#stopCancelled(signal.seqs);
       else if (signal.kind === 'everything') this.#claim('sweep');
     });
     this.#beating = this.#beat();
@@ -162,6 +163,18 @@ export class Worker {
     await this.#store.workers.join({ id: this.#id, group, workflows: [...this.#tools.keys()] }, leaseMs);
   }
 
+  #stopCancelled(seqs: Iterable<number>): void {
+    for (const seq of seqs) this.#held.get(seq)?.stop.abort('cancelled' satisfies Stop);
+  }
+
+  /** The net under a lost signal: a run that has ended though it is held here was cancelled. */
+  async #lookForCancelled(): Promise<void> {
+    if (this.#held.size === 0) return;
+    const held = [...this.#held.keys()].map((seq) => ({ seq, after: Number.MAX_SAFE_INTEGER }));
+    const news = await this.#store.runs.news(held);
+    this.#stopCancelled(news.filter(({ ended }) => ended?.state === 'cancelled').map(({ seq }) => seq));
+  }
+
   /** Renews the lease, gives back what dead workers held, and looks through the whole queue: the net under lost signals. */
   async #beat(): Promise<void> {
     const { leaseMs, pollIntervalMs } = this.#settings;
@@ -177,6 +190,7 @@ export class Worker {
           renewed = performance.now();
           // After an outage the others need time to renew before they are taken for dead.
           if (renewed - this.#steadySince >= leaseMs) await this.#store.workers.recover();
+          await this.#lookForCancelled();
         }
         this.#claim('sweep');
       } catch (error) {

@@ -1,3 +1,4 @@
+export { endsOfCancel } from './cancel.js';
 export { systemClock, type Clock } from './clock.js';
 export {
   callErrorNames,

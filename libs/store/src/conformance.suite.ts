@@ -297,6 +297,59 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
       });
     });
 
+    describe('cancel', () => {
+      const error = (message: string) =>
+        ({ name: 'RunCancelled', message, outcome: 'unknown', retryable: false }) as const;
+      const ends = { queued: error('before it began'), running: error('while it ran') };
+
+      test('ends a queued run, which is claimed by nobody then', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const ended = {
+          ...run,
+          state: 'cancelled',
+          startedAt: null,
+          finishedAt: instant(2),
+          error: ends.queued,
+        };
+        expect(await other.runs.cancel(run.id, ends, instant(2))).toEqual(ended);
+        expect(await store.runs.get(run.id)).toEqual(ended);
+        expect(await store.runs.claim(request, instant(3))).toEqual([]);
+      });
+
+      test('ends a running one, whose worker is told and refused (run:fenced)', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        const heard = signalsOf(store, 'cancelled', 'everything');
+        await other.runs.cancel(run.id, ends, instant(2));
+        const signal = await heard.next;
+        if (signal.kind === 'cancelled') expect(signal.seqs).toEqual([run.seq]);
+        expect(await store.runs.get(run.id)).toMatchObject({
+          state: 'cancelled',
+          attempt: 1,
+          startedAt: instant(1),
+          error: ends.running,
+        });
+        expect(await store.runs.finish(claim!, { state: 'succeeded', result: '{}' })).toBe(false);
+        expect(await store.runs.report(claim!, [{ n: 1_000_001, value: 1 }])).toBe(false);
+        await store.runs.release([claim!]);
+        expect(await store.runs.get(run.id)).toMatchObject({ state: 'cancelled' });
+        expect((await store.runs.news([{ seq: run.seq, after: 0 }]))[0]!.ended).toMatchObject({
+          state: 'cancelled',
+        });
+      });
+
+      test('leaves a run that has ended as it is, and finds none where there is none', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        await store.runs.finish(claim!, { state: 'succeeded', result: '{}' });
+        expect(await other.runs.cancel(run.id, ends)).toMatchObject({ state: 'succeeded' });
+        expect(await other.runs.cancel(freshRunId(0), ends)).toBeUndefined();
+      });
+    });
+
     describe('leases', () => {
       test('when a lease runs out its runs come back, and the late worker is refused (run:fenced)', async () => {
         const request = await worker({}, 10_000);
@@ -536,6 +589,20 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect(await other.sessions.open(session(), { ...limits, max: room }, instant(1_003_600))).toBe(
           'opened',
         );
+      });
+
+      test('what is told to one reaches every process, once', async () => {
+        const id = unique('session');
+        const message = JSON.stringify({ text: 'two words, {} and \u2028 😀' });
+        const told: string[] = [];
+        const unsubscribe = store.subscribe(
+          (signal) => signal.kind === 'told' && signal.id === id && told.push(signal.message),
+        );
+        const heard = signalsOf(other, 'told');
+        await store.sessions.tell(id, message);
+        if (other.hearing) expect(await heard.next).toEqual({ kind: 'told', id, message });
+        unsubscribe();
+        expect(told).toEqual([message]);
       });
 
       test('a caller may have a limit of its own', async () => {

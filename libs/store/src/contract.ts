@@ -10,7 +10,17 @@
  * or did not answer in time. It heals by itself. For `submit` and `finish` it means that the
  * outcome is not known; both are safe to repeat.
  */
-import type { NewRun, Principal, Progress, Run, RunEnd, RunEvent, RunId, RunState } from '@holdfast/run';
+import type {
+  CallError,
+  NewRun,
+  Principal,
+  Progress,
+  Run,
+  RunEnd,
+  RunEvent,
+  RunId,
+  RunState,
+} from '@holdfast/run';
 import type { ToolDefinition } from '@holdfast/tools';
 
 export interface Store {
@@ -50,8 +60,12 @@ export type Signal =
   | { readonly kind: 'runs'; readonly seqs: readonly number[] }
   /** The registered tools changed. */
   | { readonly kind: 'tools' }
+  /** These runs (by `seq`) were cancelled; a `runs` signal goes with it. */
+  | { readonly kind: 'cancelled'; readonly seqs: readonly number[] }
   /** A session was closed. */
   | { readonly kind: 'session'; readonly id: string }
+  /** Somebody told a session something; see `SessionStore.tell`. */
+  | { readonly kind: 'told'; readonly id: string; readonly message: string }
   /** Signals may have been missed: look at everything. */
   | { readonly kind: 'everything' };
 
@@ -95,6 +109,18 @@ export interface RunStore {
    * it, or it ended already) and nothing was changed: `run:fenced`.
    */
   finish(claim: ClaimKey, end: RunEnd, now?: Date): Promise<boolean>;
+
+  /**
+   * Ends a run that has not ended as cancelled. Whoever holds it finds its claim no longer good.
+   *
+   * @param ends the error to record, by how far the run is
+   * @returns the run as it is then: one that has ended already is left as it is; undefined when there is none
+   */
+  cancel(
+    id: RunId,
+    ends: { readonly queued: CallError; readonly running: CallError },
+    now?: Date,
+  ): Promise<Run | undefined>;
 
   /** Hands runs back to the queue, to be claimed at once by anybody. Claims no longer good are passed over. */
   release(claims: readonly ClaimKey[]): Promise<void>;
@@ -241,6 +267,14 @@ export interface SessionStore {
   touch(ids: readonly string[], now?: Date): Promise<void>;
 
   close(id: string): Promise<void>;
+
+  /**
+   * Tells something to whichever process serves a request of this session, as a `told` signal. Like
+   * every signal it may get lost: only for what a host can do without.
+   *
+   * @param message at most 2,000 characters
+   */
+  tell(id: string, message: string): Promise<void>;
 
   count(idleMs: number, now?: Date): Promise<number>;
 }

@@ -1,5 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { RunError, isFinished, type NewRun, type Run, type RunEnd, type RunEvent } from '@holdfast/run';
+import {
+  RunError,
+  isFinished,
+  type CallError,
+  type NewRun,
+  type Run,
+  type RunEnd,
+  type RunEvent,
+  type RunId,
+} from '@holdfast/run';
 import { Batcher } from './batcher.js';
 import type {
   Catalogue,
@@ -145,6 +154,8 @@ class PostgresStore implements Store {
     if (origin === this.#origin) return;
     if (kind === 'queued') this.#emitQueued(Number(data));
     else if (kind === 'runs') this.#emit({ kind, seqs: data.split(',').map(Number) });
+    else if (kind === 'cancelled') this.#emitCancelled(Number(data));
+    else if (kind === 'told') this.#emitTold(payload.slice(payload.indexOf('{')));
     else if (kind === 'tools') this.#emit({ kind });
     else if (kind === 'session') this.#emit({ kind, id: data });
     // Anything else is of a newer version, which says what it says in other ways too.
@@ -153,6 +164,11 @@ class PostgresStore implements Store {
   #emit(signal: Signal): void {
     if (signal.kind === 'everything') this.#floors.lower(0);
     this.#signals.emit(signal);
+  }
+
+  /** @param told  `{id, message}` as JSON */
+  #emitTold(told: string): void {
+    this.#emit({ kind: 'told', ...(JSON.parse(told) as { id: string; message: string }) });
   }
 
   /** @param lowest  the smallest `seq` that became due */
@@ -200,6 +216,7 @@ class PostgresStore implements Store {
     claim: (request, now) => this.#claim(request, now),
     report: (claim, events, now) => this.#reports.add({ claim, events, now }),
     finish: (claim, end, now) => this.#finishes.add({ claim, end, now }),
+    cancel: (id, ends, now) => this.#cancel(id, ends, now),
     release: async (claims) => {
       const back = await this.#requeue(
         this.#db.query,
@@ -452,6 +469,34 @@ class PostgresStore implements Store {
     return items.map((_, i) => positions.has(i));
   }
 
+  async #cancel(
+    id: RunId,
+    ends: { readonly queued: CallError; readonly running: CallError },
+    now: Date | undefined,
+  ): Promise<Run | undefined> {
+    const [cancelled] = await this.#db.query<{ seq: number }>(
+      `WITH held AS (
+         DELETE FROM holdfast.queue USING holdfast.runs
+         WHERE runs.id = $1 AND queue.seq = runs.seq
+         RETURNING queue.seq, queue.attempt, queue.claimed_at
+       ), ended AS (
+         UPDATE holdfast.runs
+         SET state = 'cancelled', error = CASE WHEN held.claimed_at IS NULL THEN $2 ELSE $3 END,
+             attempt = held.attempt, started_at = held.claimed_at, finished_at = coalesce($4::timestamptz, now())
+         FROM held WHERE runs.seq = held.seq
+       )
+       SELECT seq, pg_notify('${channel}', $5 || ' cancelled ' || seq) FROM held`,
+      [id, JSON.stringify(ends.queued), JSON.stringify(ends.running), now, this.#origin],
+    );
+    if (cancelled !== undefined) this.#emitCancelled(cancelled.seq);
+    return this.runs.get(id);
+  }
+
+  #emitCancelled(seq: number): void {
+    this.#emit({ kind: 'cancelled', seqs: [seq] });
+    this.#emit({ kind: 'runs', seqs: [seq] });
+  }
+
   /** `$1` is the origin; `condition` uses `values` from `$2` on. The caller emits, once it is committed. */
   async #requeue(query: Query, condition: string, ...values: unknown[]): Promise<Requeued> {
     const [back] = await query<Requeued>(
@@ -699,6 +744,11 @@ class PostgresStore implements Store {
         [id, this.#origin],
       );
       if (rows.length > 0) this.#emit({ kind: 'session', id });
+    },
+    tell: async (id, message) => {
+      const told = JSON.stringify({ id, message });
+      this.#emitTold(told);
+      await this.#db.query(`SELECT pg_notify('${channel}', $1)`, [`${this.#origin} told ${told}`]);
     },
     count: async (idleMs, now) => {
       const [row] = await this.#db.query<{ open: number }>(

@@ -75,6 +75,9 @@ export const sqliteMigrations: readonly string[] = [
   CREATE TABLE catalogue (revision INTEGER NOT NULL);
   INSERT INTO catalogue VALUES (0);
 
+  -- What processes tell each other about sessions; only the last few are kept.
+  CREATE TABLE told (n INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, session TEXT NOT NULL, message TEXT NOT NULL);
+
   CREATE TABLE secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
   `,
 ];
