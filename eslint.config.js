@@ -30,7 +30,8 @@ export default tseslint.config(
         'error',
         {
           enforceBuildableLibDependency: false,
-          allow: [],
+          // Tests of a library use the servers and hosts of the system tests, which are no project.
+          allow: ['^(\\.\\./)+test/(servers|system)/'],
           depConstraints: [
             { sourceTag: 'type:core', onlyDependOnLibsWithTags: ['type:core'] },
             { sourceTag: 'type:store', onlyDependOnLibsWithTags: ['type:core'] },
