@@ -30,8 +30,8 @@ export default tseslint.config(
         'error',
         {
           enforceBuildableLibDependency: false,
-          // Real servers for tests are shared by all projects and belong to none.
-          allow: ['/test/servers/index.ts'],
+          // Tests of a library use the servers and hosts of the system tests, which are no project.
+          allow: ['^(\\.\\./)+test/(servers|system)/'],
           depConstraints: [
             { sourceTag: 'type:core', onlyDependOnLibsWithTags: ['type:core'] },
             { sourceTag: 'type:store', onlyDependOnLibsWithTags: ['type:core'] },

@@ -184,7 +184,7 @@ export const jsonSchema202012 = defineTool({
   },
 });
 
-/** A parameter that a modern host must repeat as `Mcp-Param-Region` (SEP-2243). */
+/** Wishes for a header (SEP-2243). The wish must not reach hosts: the suite says that it finds no such tool. */
 export const customHeader = defineTool({
   name: 'test_custom_header',
   description: 'Takes a parameter that is mirrored in a header.',

@@ -5,10 +5,7 @@ export interface Check {
   readonly errorMessage?: string;
 }
 
-/**
- * Failures that we know and why. `checks` are `scenario:check`, or `scenario:*` for all of a scenario
- * but its check of the wire against the schema.
- */
+/** Failures that we know and why. `checks` are `scenario:check`, by requirement set. */
 export interface ExpectedFailures {
   readonly reason: string;
   readonly checks: Readonly<Record<string, readonly string[]>>;
@@ -21,8 +18,6 @@ export interface ScenarioVerdict {
   /** Unexpected failures and unexpected passes, each a sentence. */
   readonly problems: readonly string[];
 }
-
-const schemaChecks = ['wire-schema-valid', 'wire-schema-harness-error'];
 
 /**
  * Judges the scenarios of one requirement set. The suite's SHOULDs (warnings) count as failures.
@@ -48,20 +43,19 @@ export function judge(
     const known: { check: string; reason: string }[] = [];
     const problems: string[] = [];
     for (const [id, message] of failures) {
-      const key = [`${scenario}:${id}`, ...(schemaChecks.includes(id) ? [] : [`${scenario}:*`])].find(
-        (name) => reasons.has(name),
-      );
-      if (key === undefined) problems.push(`${id} failed: ${message}`);
+      const key = `${scenario}:${id}`;
+      const reason = reasons.get(key);
+      if (reason === undefined) problems.push(`${id} failed: ${message}`);
       else {
         unused.delete(key);
-        known.push({ check: id, reason: reasons.get(key)! });
+        known.push({ check: id, reason });
       }
     }
     const passed = [...others].filter((id) => !failures.has(id)).length;
     return { scenario, passed, expected: known, problems };
   });
   for (const key of unused) {
-    const [scenario = key, check = '*'] = key.split(':');
+    const [scenario, check] = key.split(':') as [string, string];
     const problem = `${check} was expected to fail and did not: take it out of conformance-expected.json`;
     const verdict = verdicts.find((candidate) => candidate.scenario === scenario);
     if (verdict) verdict.problems.push(problem);

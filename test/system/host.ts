@@ -4,6 +4,7 @@ import {
   type ClientRequest,
   type IncomingHttpHeaders,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
 } from 'node:http';
 
 /** An answer to one HTTP request, read to its end. */
@@ -40,7 +41,7 @@ export interface ToolResult {
 
 export interface Sending {
   readonly method?: string;
-  readonly headers?: Record<string, string>;
+  readonly headers?: OutgoingHttpHeaders;
   /** Sent as it is; objects as JSON. */
   readonly body?: unknown;
 }

@@ -78,6 +78,7 @@ export class McpEndpoint {
       ...this.core,
       sessions: this.#sessions,
       mode: legacy === 'stateless' ? 'stateless' : 'sessions',
+      eventKeys: settings.runIdKeys,
     });
   }
 
@@ -150,12 +151,13 @@ export class McpEndpoint {
         return serves.post(exchange, body, principal);
       }
       case 'GET':
-      case 'DELETE':
-        if (settings.legacy !== 'sessions' || headerOf(req, 'mcp-session-id') === undefined)
-          return refuseMethod(res, 'POST');
+      case 'DELETE': {
+        const sessionId = headerOf(req, 'mcp-session-id');
+        if (settings.legacy !== 'sessions' || sessionId === undefined) return refuseMethod(res, 'POST');
         return req.method === 'GET'
-          ? this.#legacy.get(exchange, principal)
-          : this.#legacy.delete(exchange, principal);
+          ? this.#legacy.get(exchange, sessionId, principal)
+          : this.#legacy.delete(exchange, sessionId, principal);
+      }
       default:
         return refuseMethod(res, settings.legacy === 'sessions' ? 'GET, POST, DELETE' : 'POST');
     }

@@ -63,7 +63,8 @@ export async function readJson(req: IncomingMessage, maxBytes: number): Promise<
   if (Number(headerOf(req, 'content-length')) > maxBytes) throw tooLarge();
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of req as AsyncIterable<Buffer>) {
+  // Leaving the loop must not destroy the request: that would cut the connection before it is answered.
+  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw tooLarge();
     chunks.push(chunk);
@@ -122,7 +123,7 @@ export function isAllowedOrigin(origin: string, { origins }: OriginRules): boole
 export function isAllowedHost(host: string | undefined, { hosts }: OriginRules): boolean {
   if (hosts === undefined) return true;
   const name = hostNameOf(host ?? '', /^([^/]+)$/);
-  return name !== undefined && hosts.includes(name);
+  return name !== undefined && hosts.some((allowed) => allowed.toLowerCase() === name);
 }
 
 /** The host name in a `Host` or an `Origin`, without its port; undefined for what is neither. */

@@ -1,9 +1,9 @@
-import type { ServerResponse } from 'node:http';
-import { samePrincipal, writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
 import type { Session, Store } from '@holdfast/store';
 import { HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
-import { readEventId, writeEventId, type StreamPosition } from './event-id.js';
+import { EventIds, type StreamPosition } from './event-id.js';
 import {
   headerOf,
   readAccept,
@@ -45,6 +45,8 @@ export interface LegacyParts {
   /** `sessions`: each host has one, in the store. `stateless`: none is made and none is needed. */
   readonly mode: 'sessions' | 'stateless';
   readonly keepAliveMs: number;
+  /** Sign the ids of events; the same on every replica. */
+  readonly eventKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly log: Log;
 }
 
@@ -80,6 +82,7 @@ export function readMessage(body: unknown): Message {
  */
 export class LegacyLeg {
   readonly #parts: LegacyParts;
+  readonly #eventIds: EventIds;
   /** Calls that wait on this replica, by session and request, so that a host can cancel them. */
   readonly #waiting = new Map<string, AbortController>();
   /** The GET stream of each session on this replica. */
@@ -88,6 +91,7 @@ export class LegacyLeg {
 
   constructor(parts: LegacyParts) {
     this.#parts = parts;
+    this.#eventIds = new EventIds(parts.eventKeys);
     this.#forget = [
       parts.sessions.onClosed((id) => this.#streams.get(id)?.end()),
       parts.store.subscribe(({ kind }) => {
@@ -108,7 +112,7 @@ export class LegacyLeg {
     const accepts = readAccept(req);
     const message = readMessage(body);
     try {
-      checkVersion(headerOf(req, 'mcp-protocol-version'));
+      checkVersion(req);
       const session = await this.#sessionOf(headerOf(req, 'mcp-session-id'), message, principal);
       if (message.kind === 'response') return sendEmpty(res, 202);
       if (message.kind === 'notification') {
@@ -118,25 +122,34 @@ export class LegacyLeg {
       await this.#serve(message, session, principal, accepts, res);
     } catch (error) {
       this.#logFault(error);
-      sendRefusal(res, toRefusal(error), message.kind === 'request' ? message.id : null);
+      const refusal = toRefusal(error);
+      const id = message.kind === 'request' ? message.id : null;
+      if (refusal.status === 200) this.#reply(res, accepts, errorMessage(id, refusal));
+      else sendRefusal(res, refusal, id);
     }
   }
 
+  /** One message as the whole answer, in the form that the host reads. */
+  #reply(res: ServerResponse, accepts: Accepts, message: string, headers: Record<string, string> = {}): void {
+    if (accepts.json) return sendJson(res, 200, message, headers);
+    for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
+    const stream = new EventStream(res, this.#parts.keepAliveMs);
+    stream.send(message);
+    stream.end();
+  }
+
   /** The stream of a session; with `Last-Event-ID`, that of one call from where it broke. */
-  async get({ req, res }: Exchange, principal: Principal | null): Promise<void> {
-    const id = headerOf(req, 'mcp-session-id');
-    if (id === undefined)
-      throw new ProtocolRefusal(codes.badRequest, 'GET needs the Mcp-Session-Id of a session', {
-        status: 405,
-      });
+  async get({ req, res }: Exchange, id: string, principal: Principal | null): Promise<void> {
     if (!readAccept(req).stream) {
       throw new ProtocolRefusal(codes.badRequest, 'Accept must allow text/event-stream', { status: 406 });
     }
+    checkVersion(req);
     const session = await this.#parts.sessions.use(id, principal);
     const lastEventId = headerOf(req, 'last-event-id');
     if (lastEventId !== undefined) return this.#resume(lastEventId, session, res);
 
-    const stream = this.#open(res, session);
+    res.once('close', this.#parts.sessions.hold(id));
+    const stream = new EventStream(res, this.#parts.keepAliveMs);
     // One stream a session: a host that reconnects replaces the one that it lost.
     this.#streams.get(id)?.end();
     this.#streams.set(id, stream);
@@ -145,12 +158,8 @@ export class LegacyLeg {
     });
   }
 
-  async delete({ req, res }: Exchange, principal: Principal | null): Promise<void> {
-    const id = headerOf(req, 'mcp-session-id');
-    if (id === undefined)
-      throw new ProtocolRefusal(codes.badRequest, 'DELETE needs the Mcp-Session-Id of a session', {
-        status: 405,
-      });
+  async delete({ req, res }: Exchange, id: string, principal: Principal | null): Promise<void> {
+    checkVersion(req);
     await this.#parts.sessions.use(id, principal);
     await this.#parts.sessions.close(id);
     sendEmpty(res, 200);
@@ -178,14 +187,8 @@ export class LegacyLeg {
     accepts: Accepts,
     res: ServerResponse,
   ): Promise<void> {
-    const answer = (resultJson: string, headers?: Record<string, string>): void => {
-      const message = resultMessage(id, resultJson);
-      if (accepts.json) return sendJson(res, 200, message, headers);
-      for (const [name, value] of Object.entries(headers ?? {})) res.setHeader(name, value);
-      const stream = new EventStream(res, this.#parts.keepAliveMs);
-      stream.send(message);
-      stream.end();
-    };
+    const answer = (resultJson: string, headers?: Record<string, string>): void =>
+      this.#reply(res, accepts, resultMessage(id, resultJson), headers);
     switch (method) {
       case 'initialize':
         return this.#initialize(params, principal, answer);
@@ -237,11 +240,7 @@ export class LegacyLeg {
   ): Promise<void> {
     const meta = params['_meta'] as Params | undefined;
     const token = accepts.stream ? readProgressToken(meta) : undefined;
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
-    const key = waitKey(session, id);
-    this.#waiting.set(key, gone);
-
+    const host = this.#waitingHost(id, session, res);
     let stream: CallStream | undefined;
     let accepted: Run | undefined;
     const open = (run: Run): CallStream =>
@@ -259,86 +258,95 @@ export class LegacyLeg {
         arguments: params['arguments'],
         meta,
         principal,
-        signal: gone.signal,
+        signal: host.signal,
         onRun: (run) => {
           accepted = run;
           if (accepts.stream) patience = setTimeout(() => open(run), accepts.json ? streamAfterMs : 0);
         },
         ...(token !== undefined && { onProgress: (progress, n) => open(accepted!).progress(progress, n) }),
       });
-      if (stream === undefined && accepts.json) return sendJson(res, 200, resultMessage(id, result));
-      if (stream !== undefined) return stream.finish(resultMessage(id, result));
-      const once = new EventStream(res, this.#parts.keepAliveMs);
-      once.send(resultMessage(id, result));
-      once.end();
+      if (stream === undefined) this.#reply(res, accepts, resultMessage(id, result));
+      else stream.finish(resultMessage(id, result));
     } catch (error) {
-      if (error instanceof HostGone) {
-        if (stream === undefined) sendEmpty(res, 202);
-        else stream.end();
-        return;
-      }
+      if (error instanceof HostGone) return stream === undefined ? sendEmpty(res, 202) : stream.drop();
       if (stream === undefined) throw error;
       this.#logFault(error);
       stream.finish(errorMessage(id, toRefusal(error)));
     } finally {
       clearTimeout(patience);
-      if (this.#waiting.get(key) === gone) this.#waiting.delete(key);
+      host.answered();
     }
   }
 
   async #resume(lastEventId: string, session: Session, res: ServerResponse): Promise<void> {
-    const position = readEventId(lastEventId);
+    const position = this.#eventIds.read(session.id, lastEventId);
+    if (position === 'over')
+      throw new ProtocolRefusal(codes.badRequest, 'the request of this stream was cancelled', {
+        status: 405,
+      });
     const run = position && (await this.#parts.store.runs.get(position.runId));
-    if (run === undefined || !samePrincipal(run.principal, session.principal)) {
+    if (run === undefined) {
       throw new ProtocolRefusal(codes.badRequest, 'Last-Event-ID names no stream of this session', {
         status: 400,
       });
     }
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
-    const key = waitKey(session, position!.requestId);
-    this.#waiting.set(key, gone);
+    const { requestId, progressToken, after, last } = position!;
+    const host = this.#waitingHost(requestId, session, res);
     const stream = this.#openCall(res, session, position!);
     try {
       const result = await this.#parts.calls.resume(
         run,
-        { after: position!.after, ...(position!.last !== undefined && { last: position!.last }) },
+        { after, ...(last !== undefined && { last }) },
         {
-          signal: gone.signal,
-          ...(position!.progressToken !== undefined && {
-            onProgress: (progress, n) => stream.progress(progress, n),
-          }),
+          signal: host.signal,
+          ...(progressToken !== undefined && { onProgress: (progress, n) => stream.progress(progress, n) }),
         },
       );
-      stream.finish(resultMessage(position!.requestId, result));
+      stream.finish(resultMessage(requestId, result));
     } catch (error) {
-      if (error instanceof HostGone) return stream.end();
+      if (error instanceof HostGone) return stream.drop();
       this.#logFault(error);
-      stream.finish(errorMessage(position!.requestId, toRefusal(error)));
+      stream.finish(errorMessage(requestId, toRefusal(error)));
     } finally {
-      if (this.#waiting.get(key) === gone) this.#waiting.delete(key);
+      host.answered();
     }
+  }
+
+  /** The host that waits for the answer to a request: its signal aborts when it goes away or cancels. */
+  #waitingHost(
+    requestId: RequestId,
+    session: Session | undefined,
+    res: ServerResponse,
+  ): { readonly signal: AbortSignal; answered(): void } {
+    const gone = new AbortController();
+    res.once('close', () => gone.abort());
+    // Without a session, equal ids of two hosts cannot be told apart: such a host hangs up instead.
+    if (session === undefined) return { signal: gone.signal, answered: () => {} };
+    res.once('close', this.#parts.sessions.hold(session.id));
+    const key = waitKey(session, requestId);
+    this.#waiting.set(key, gone);
+    return {
+      signal: gone.signal,
+      answered: () => {
+        if (this.#waiting.get(key) === gone) this.#waiting.delete(key);
+      },
+    };
   }
 
   /** A host no longer wants an answer: nothing more is sent, the run goes on (BEHAVIOURS 52, X10). */
   #cancel(session: Session | undefined, requestId: unknown): void {
-    if (isRequestId(requestId)) this.#waiting.get(waitKey(session, requestId))?.abort();
-  }
-
-  #open(res: ServerResponse, session: Session | undefined): EventStream {
-    if (session !== undefined) res.once('close', this.#parts.sessions.hold(session.id));
-    return new EventStream(res, this.#parts.keepAliveMs);
+    if (session !== undefined && isRequestId(requestId))
+      this.#waiting.get(waitKey(session, requestId))?.abort();
   }
 
   #openCall(res: ServerResponse, session: Session | undefined, start: StreamPosition): CallStream {
     // Only hosts on 2025-11-25 know an event without data, and only they resume.
-    const isResumable = session !== undefined && session.protocolVersion >= '2025-11-25';
-    const stream = this.#open(res, session);
+    const resumable = session !== undefined && session.protocolVersion >= '2025-11-25' ? session : undefined;
+    const stream = new EventStream(res, this.#parts.keepAliveMs);
     let position = start;
-    const eventId = (): string | undefined => (isResumable ? writeEventId(position) : undefined);
-    if (isResumable) stream.prime(eventId()!, retryMs);
+    const eventId = (): string | undefined => resumable && this.#eventIds.write(resumable.id, position);
+    if (resumable) stream.prime(eventId()!, retryMs);
     return {
-      end: () => stream.end(),
       progress: ({ value, total, message }, n) => {
         position = { ...position, after: n, last: value };
         stream.send(
@@ -359,6 +367,10 @@ export class LegacyLeg {
         stream.send(message, eventId());
         stream.end();
       },
+      drop: () => {
+        if (resumable) stream.prime(this.#eventIds.write(resumable.id, 'over'), retryMs);
+        stream.end();
+      },
     };
   }
 
@@ -370,9 +382,10 @@ export class LegacyLeg {
 
 /** The stream of one call. */
 interface CallStream {
-  end(): void;
   progress(progress: Progress, n: number): void;
   finish(message: string): void;
+  /** Ends it without an answer; a host that is still there is told not to take it up again. */
+  drop(): void;
 }
 
 /** A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came. */
@@ -381,12 +394,13 @@ function readProgressToken(meta: Params | undefined): RequestId | undefined {
   return isRequestId(token) ? token : undefined;
 }
 
-function waitKey(session: Session | undefined, id: RequestId): string {
-  return `${session?.id ?? ''} ${writeJson(id)}`;
+function waitKey(session: Session, id: RequestId): string {
+  return `${session.id} ${writeJson(id)}`;
 }
 
 /** Absent is 2025-03-26 by the specification; the session knows better. Two headers that differ are none. */
-function checkVersion(header: string | undefined): void {
+function checkVersion(req: IncomingMessage): void {
+  const header = headerOf(req, 'mcp-protocol-version');
   if (header === undefined) return;
   const named = new Set(header.split(',').map((version) => version.trim()));
   const [version] = named;

@@ -7,7 +7,7 @@ import {
   type McpHttpHandler,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { isInexactNumber, parseJson, writeJson, type Principal } from '@holdfast/run';
+import { isInexactNumber, parseJson, type Principal } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import { HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
@@ -139,12 +139,8 @@ export class ModernLeg {
     headers.set('accept', 'application/json, text/event-stream');
     const { message, restore } = withPlainId(body);
     if (!accepts.stream) withoutProgress(message);
-    const request = new Request(`http://${headers.get('host') ?? 'localhost'}${req.url ?? '/'}`, {
-      method: 'POST',
-      headers,
-      body: writeJson(message)!,
-      signal: gone.signal,
-    });
+    // Without a body: it is read already. The SDK looks at no URL, and one of a host may be malformed.
+    const request = new Request('http://localhost/', { method: 'POST', headers, signal: gone.signal });
     const answered = this.#handler.fetch(request, {
       parsedBody: message,
       authInfo: { token: '', clientId: '', scopes: [], extra: { principal } },
@@ -165,10 +161,13 @@ export class ModernLeg {
   /** An answer that takes its time: the stream is opened before it is there. */
   async #stream(answered: Promise<Response>, res: ServerResponse, restore: Restore): Promise<void> {
     const stream = new EventStream(res, this.#keepAliveMs);
-    const response = await answered;
-    if (isStream(response)) await pipe(response, res, restore);
-    else if (response.body !== null) stream.send(restore((await response.text()).trim()));
-    stream.end();
+    try {
+      const response = await answered;
+      if (isStream(response)) await pipe(response, res, restore);
+      else if (response.body !== null) stream.send(restore((await response.text()).trim()));
+    } finally {
+      stream.end();
+    }
   }
 }
 

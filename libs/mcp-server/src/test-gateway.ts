@@ -1,0 +1,200 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach } from '@jest/globals';
+import { type CallError, type Progress, type Run } from '@holdfast/run';
+import { openStore, type Claim, type Store } from '@holdfast/store';
+import { defineTool, type ToolDefinition } from '@holdfast/tools';
+import { z } from 'zod';
+import { exchange, openHost, type Exchange, type Host, type Sending } from '../../../test/system/host.js';
+import { keyAuth, type AuthProvider } from './auth.js';
+import type { IdentityHooks } from './call.js';
+import { McpEndpoint, type McpSettings } from './endpoint.js';
+import { loopbackHosts } from './http.js';
+
+export * from '../../../test/system/host.js';
+
+/** Named keys of the callers that the gateways of these tests know. */
+export const desk = 'key-of-desk';
+export const ci = 'key-of-ci';
+const keys = new Map([
+  ['desk', desk],
+  ['ci', ci],
+]);
+
+const body = (): never => {
+  throw new Error('the tests end runs by hand');
+};
+
+/** `work` takes any object, `refund_order` an order, `lookup_order` is read-only. */
+export const definitions: readonly ToolDefinition[] = [
+  defineTool({ name: 'work', description: 'Works.', input: { type: 'object' }, run: body }),
+  defineTool({
+    name: 'refund_order',
+    description: 'Refunds.',
+    input: { order_id: z.string(), lines: z.array(z.object({ price: z.number() })).optional() },
+    run: body,
+  }),
+  defineTool({ name: 'lookup_order', description: 'Looks.', input: {}, readOnly: true, run: body }),
+].map(({ definition }) => definition);
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** Has `cleanup` called after the test, before those that were asked for earlier. */
+export function afterTest(cleanup: () => unknown): void {
+  cleanups.push(cleanup);
+}
+
+/** Polls until `look` finds something. The test's own time limit ends what never comes. */
+export async function until<T>(look: () => Promise<T> | T): Promise<Exclude<T, undefined | false | null>> {
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false && found !== null)
+      return found as Exclude<T, undefined | false | null>;
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: object;
+}
+
+/** One gateway over HTTP, and the hand of the test that works for it. */
+export interface TestGateway {
+  readonly url: string;
+  readonly endpoint: McpEndpoint;
+  readonly store: Store;
+  readonly log: readonly LogLine[];
+  /** What the observer was told, a word each: `fresh`, `reattached`, and the outcome of a call. */
+  readonly seen: readonly string[];
+  host(era: Host['era'], key?: string): Promise<Host & { readonly session?: string }>;
+  /** One HTTP request as a host with the key of `desk` sends it; `headers` add, replace, and with undefined take away. */
+  send(sending: Sending): Exchange;
+  /** The next run in the queue, claimed. */
+  claim(): Promise<Claim>;
+  report(claim: Claim, ...values: (number | Progress)[]): Promise<void>;
+  /** Ends a run: with a text, or with an error. */
+  finish(claim: Claim, end: string | CallError): Promise<void>;
+  /** From now on every run ends at once, with `text`. */
+  finishAll(text?: string): void;
+  runs(): Promise<Run[]>;
+}
+
+export interface GatewayChange {
+  readonly store?: Store;
+  readonly settings?: Partial<McpSettings>;
+  readonly auth?: AuthProvider;
+  readonly hooks?: IdentityHooks;
+}
+
+const runIdKey = Buffer.alloc(32, 7);
+
+export async function memoryStore(): Promise<Store> {
+  const store = await openStore('memory:');
+  afterTest(() => store.close());
+  await store.tools.register('default', definitions);
+  return store;
+}
+
+/** A gateway of its own, closed after the test; over the same `store` it is another replica. */
+export async function openGateway(change: GatewayChange = {}): Promise<TestGateway> {
+  const store = change.store ?? (await memoryStore());
+  const log: LogLine[] = [];
+  const seen: string[] = [];
+  const line = (level: string) => (fields: object, message: string) =>
+    void log.push({ level, message, fields });
+  const endpoint = new McpEndpoint({
+    store,
+    auth: change.auth ?? keyAuth(keys),
+    hooks: change.hooks ?? {},
+    serverInfo: { name: 'holdfast', version: '0' },
+    log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
+    observer: {
+      runSubmitted: ({ reattached }) => seen.push(reattached ? 'reattached' : 'fresh'),
+      callStarted: () => {},
+      callFinished: ({ outcome }) => seen.push(outcome),
+    },
+    settings: {
+      workflowPrefix: 'mcp:tool:',
+      waitTimeoutMs: 0,
+      dedupeWindowMs: 0,
+      keepAliveMs: 15_000,
+      runIdKeys: [runIdKey],
+      origins: undefined,
+      hosts: loopbackHosts,
+      maxBodyBytes: 64 * 1024,
+      pollIntervalMs: 20,
+      listTtlMs: 0,
+      sessions: { max: 100, idleMs: 60_000 },
+      legacy: 'sessions',
+      ...change.settings,
+    },
+  });
+  const server = createServer((req, res) => void endpoint.handle(req, res));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  afterTest(async () => {
+    await endpoint.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const worker = `worker of ${url}`;
+  const { tools } = (await store.tools.list())!;
+  const workflows = tools.map(({ name }) => `mcp:tool:${name}`);
+  await store.workers.join({ id: worker, group: 'default', workflows }, 600_000);
+
+  const claimOne = async (): Promise<Claim | undefined> => {
+    const request = { worker, workflows, definitions: [], definitionGraceMs: 0, limit: 1, sweep: true };
+    return (await store.runs.claim(request))[0];
+  };
+  let reported = 0;
+  const finish: TestGateway['finish'] = async (claim, end) => {
+    const result = JSON.stringify({ content: [{ type: 'text', text: end }] });
+    await store.runs.finish(
+      claim,
+      typeof end === 'string' ? { state: 'succeeded', result } : { state: 'failed', error: end },
+    );
+  };
+  return {
+    url,
+    endpoint,
+    store,
+    log,
+    seen,
+    host: (era, key = desk) => openHost(era, url, key),
+    send: ({ headers, ...sending }) => {
+      const all = {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        authorization: `Bearer ${desk}`,
+        ...headers,
+      };
+      const given = Object.entries(all).filter(([, value]) => value !== undefined);
+      return exchange(url, { ...sending, headers: Object.fromEntries(given) });
+    },
+    claim: () => until(claimOne),
+    report: async (claim, ...values) => {
+      const events = values.map((value) => ({
+        n: claim.run.attempt * 1_000_000 + ++reported,
+        ...(typeof value === 'number' ? { value } : value),
+      }));
+      await store.runs.report(claim, events);
+    },
+    finish,
+    finishAll: (text = 'done') => {
+      const drain = async (): Promise<void> => {
+        for (let claim = await claimOne(); claim !== undefined; claim = await claimOne())
+          await finish(claim, text);
+      };
+      afterTest(store.subscribe(({ kind }) => void (kind === 'queued' && drain())));
+    },
+    runs: () => store.runs.list({ limit: 100 }),
+  };
+}
+
+/** A log for units that are not asked about theirs. */
+export const quiet = { debug() {}, info() {}, warn() {}, error() {} };
