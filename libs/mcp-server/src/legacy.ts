@@ -118,7 +118,10 @@ export class LegacyLeg {
       await this.#serve(message, session, principal, accepts, res);
     } catch (error) {
       this.#logFault(error);
-      sendRefusal(res, toRefusal(error), message.kind === 'request' ? message.id : null);
+      const refusal = toRefusal(error);
+      // The same bytes whatever the method and the request, as of DELETE (BEHAVIOURS 17).
+      const isOfRequest = message.kind === 'request' && refusal.code !== codes.sessionNotFound;
+      sendRefusal(res, refusal, isOfRequest ? message.id : null);
     }
   }
 
