@@ -35,6 +35,18 @@ export interface Line {
   readonly attempt: number;
 }
 
+/** What the bodies of the example tools noted in the file that HOLDFAST_EXAMPLES_LOG names, in order. */
+export function readJournal(path: string): readonly Line[] {
+  if (!existsSync(path)) return [];
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const [what, tool, runId, attempt] = line.split(' ') as ['start' | 'end', string, string, string];
+      return { what, tool, runId, attempt: Number(attempt) };
+    });
+}
+
 /** A deployment of the product as processes: two gateways and two workers on Postgres, or the one process on SQLite. */
 export class Fleet {
   readonly kind: 'standalone' | 'postgres' | 'sqlite';
@@ -98,14 +110,7 @@ export class Fleet {
   }
 
   wholeJournal(): readonly Line[] {
-    if (!existsSync(this.#journal)) return [];
-    return readFileSync(this.#journal, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => {
-        const [what, tool, runId, attempt] = line.split(' ') as ['start' | 'end', string, string, string];
-        return { what, tool, runId, attempt: Number(attempt) };
-      });
+    return readJournal(this.#journal);
   }
 
   async api(

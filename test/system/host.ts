@@ -87,6 +87,14 @@ export function exchange(url: string, { method = 'POST', headers = {}, body }: S
   };
 }
 
+/** One message a line, as over stdio. */
+export function messagesOfLines(text: string): Message[] {
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Message);
+}
+
 export function messagesOf(text: string): Message[] {
   if (text.trimStart().startsWith('{')) return [JSON.parse(text) as Message];
   return text
@@ -196,7 +204,8 @@ function message(id: unknown, method: string, params: string): string {
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":${JSON.stringify(method)},"params":${params}}`;
 }
 
-const envelope = {
+/** What every modern request carries in its `_meta`. */
+export const envelope = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientCapabilities': {},
 };
