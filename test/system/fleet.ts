@@ -8,7 +8,6 @@ import {
   startGateway,
   startStandalone,
   startWorker,
-  stopEverything,
   type Env,
   type Listening,
   type Service,
@@ -36,6 +35,18 @@ export interface Line {
   readonly attempt: number;
 }
 
+/** What the bodies of the example tools noted in the file that HOLDFAST_EXAMPLES_LOG names, in order. */
+export function readJournal(path: string): readonly Line[] {
+  if (!existsSync(path)) return [];
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const [what, tool, runId, attempt] = line.split(' ') as ['start' | 'end', string, string, string];
+      return { what, tool, runId, attempt: Number(attempt) };
+    });
+}
+
 /** A deployment of the product as processes: two gateways and two workers on Postgres, or the one process on SQLite. */
 export class Fleet {
   readonly kind: 'standalone' | 'postgres' | 'sqlite';
@@ -45,20 +56,22 @@ export class Fleet {
   readonly #folder: ReturnType<typeof scratchFolder>;
   readonly #journal: string;
 
-  /** @param change settings that differ from the short ones */
+  /** @param change settings that differ from the short ones, or what gives them for the fleet's folder */
   static async start(
     kind: Fleet['kind'],
-    change: Env = {},
+    change: Env | ((folder: string) => Env) = {},
     size = { gateways: 2, workers: 2 },
   ): Promise<Fleet> {
     const folder = scratchFolder();
-    const store = kind === 'postgres' ? await testDatabase() : `sqlite:${join(folder.path, 'holdfast.db')}`;
+    const changed = typeof change === 'function' ? change(folder.path) : change;
+    const ownStore = async (): Promise<string> =>
+      kind === 'postgres' ? testDatabase() : `sqlite:${join(folder.path, 'holdfast.db')}`;
     const fleet = new Fleet(kind, folder, {
       ...short,
-      HOLDFAST_STORE: store,
+      HOLDFAST_STORE: changed['HOLDFAST_STORE'] ?? (await ownStore()),
       HOLDFAST_TOOLS: join(root, 'examples/orders/dist/index.js'),
       HOLDFAST_EXAMPLES_LOG: join(folder.path, 'journal'),
-      ...change,
+      ...changed,
     });
     if (kind === 'standalone') fleet.gateways = [await startStandalone(fleet.env)];
     else {
@@ -97,14 +110,7 @@ export class Fleet {
   }
 
   wholeJournal(): readonly Line[] {
-    if (!existsSync(this.#journal)) return [];
-    return readFileSync(this.#journal, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => {
-        const [what, tool, runId, attempt] = line.split(' ') as ['start' | 'end', string, string, string];
-        return { what, tool, runId, attempt: Number(attempt) };
-      });
+    return readJournal(this.#journal);
   }
 
   async api(
@@ -132,8 +138,26 @@ export class Fleet {
     this.gateways[gateway] = await start({ ...this.env, HOLDFAST_PORT: new URL(base).port });
   }
 
+  /** Kills every worker at once and starts as many others. */
+  async replaceWorkers(): Promise<void> {
+    await Promise.all(this.workers.map((worker) => worker.kill()));
+    this.workers = await Promise.all(this.workers.map(() => startWorker(this.env)));
+  }
+
+  /** Stops everything as an operator would and starts as much again. Resolves to the exit codes. */
+  async restart(): Promise<(number | null)[]> {
+    const codes = await Promise.all(this.services.map((service) => service.stop()));
+    this.workers = await Promise.all(this.workers.map(() => startWorker(this.env)));
+    await Promise.all(this.gateways.map((_gateway, number) => this.restartGateway(number)));
+    return codes;
+  }
+
+  get services(): readonly Service[] {
+    return [...this.gateways.map(({ service }) => service), ...this.workers];
+  }
+
   async dispose(): Promise<void> {
-    await stopEverything();
+    await Promise.all(this.services.map((service) => service.kill()));
     this.#folder.remove();
   }
 }

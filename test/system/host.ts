@@ -88,6 +88,14 @@ export function exchange(url: string, { method = 'POST', headers = {}, body }: S
   };
 }
 
+/** One message a line, as over stdio. */
+export function messagesOfLines(text: string): Message[] {
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Message);
+}
+
 export function messagesOf(text: string): Message[] {
   if (text.trimStart().startsWith('{')) return [JSON.parse(text) as Message];
   return text
@@ -135,21 +143,36 @@ export async function openHost(
   url: string,
   key?: string,
 ): Promise<Host & { readonly session?: string }> {
-  const auth: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
+  const auth: Record<string, string> = key === undefined ? {} : bearer(key);
   return era === 'legacy' ? legacyHost(url, auth) : modernHost(url, auth);
 }
 
-async function legacyHost(url: string, auth: Record<string, string>): Promise<Host & { session: string }> {
-  const base = { 'content-type': 'application/json', accept, ...auth };
-  const opened = await exchange(url, {
-    headers: base,
+/** What a host sends first, and needs no session for. */
+export function greeting(era: Host['era'], auth: Record<string, string> = {}): Sending {
+  const headers = { 'content-type': 'application/json', accept, ...auth };
+  if (era === 'modern') {
+    return {
+      headers: { ...headers, 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' },
+      body: { jsonrpc: '2.0', id: 0, method: 'tools/list', params: { _meta: envelope } },
+    };
+  }
+  const clientInfo = { name: 'test', version: '1' };
+  return {
+    headers,
     body: {
       jsonrpc: '2.0',
       id: 0,
       method: 'initialize',
-      params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+      params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo },
     },
-  }).answer;
+  };
+}
+
+export const bearer = (key: string): { authorization: string } => ({ authorization: `Bearer ${key}` });
+
+async function legacyHost(url: string, auth: Record<string, string>): Promise<Host & { session: string }> {
+  const base = { 'content-type': 'application/json', accept, ...auth };
+  const opened = await exchange(url, greeting('legacy', auth)).answer;
   const session = opened.headers['mcp-session-id'];
   if (typeof session !== 'string') throw new Error(`initialize answered ${opened.status}: ${opened.body}`);
   const headers = { ...base, 'mcp-session-id': session, 'mcp-protocol-version': '2025-11-25' };
@@ -182,7 +205,8 @@ function message(id: unknown, method: string, params: string): string {
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":${JSON.stringify(method)},"params":${params}}`;
 }
 
-const envelope = {
+/** What every modern request carries in its `_meta`. */
+export const envelope = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientCapabilities': {},
 };

@@ -143,8 +143,8 @@ export async function startWorker(env: Env): Promise<Service> {
 }
 
 /** The whole product in one process, ready to serve. */
-export async function startStandalone(env: Env, cwd?: string): Promise<Listening> {
-  const service = new Service('standalone', { HOLDFAST_PORT: '0', ...env }, [], cwd);
+export async function startStandalone(env: Env, cwd?: string, args?: readonly string[]): Promise<Listening> {
+  const service = new Service('standalone', { HOLDFAST_PORT: '0', ...env }, args, cwd);
   const [, base] = await service.printed(/Holdfast serves (http:\/\/[^/\s]+)/);
   const listening = { service, base: base!, ops: base! };
   await ready(listening);

@@ -13,8 +13,8 @@ import {
   type AuthProvider,
   type IdentityHooks,
 } from '@holdfast/mcp-server';
-import { endsOfCancel, isFinished, type Run } from '@holdfast/run';
-import { ConfigError, type Log, type Metrics } from '@holdfast/ops';
+import { endsOfCancel, ensureError, isFinished, type Run } from '@holdfast/run';
+import { ConfigError, type ConfigProblem, type Log, type Metrics } from '@holdfast/ops';
 import { keepRetention, type Store } from '@holdfast/store';
 import { isLoopback, type ServingSettings } from './settings.js';
 
@@ -35,19 +35,25 @@ export class Gateway {
     | { readonly store: Store; readonly endpoint: McpEndpoint; readonly retention: { stop(): void } }
     | undefined;
 
-  /** Loads the modules that the settings name. @throws ConfigError naming the variable of one that cannot be used */
+  /** Loads the modules that the settings name. @throws ConfigError naming the variable of each that cannot be used */
   static async create(parts: GatewayParts): Promise<Gateway> {
     const { auth, apiKeys, authModule, identityModule } = parts.settings;
-    const providers = await Promise.all(
-      auth.map(async (kind): Promise<AuthProvider> => {
-        if (kind === 'none') return openToAll;
-        if (kind === 'keys') return keyAuth(apiKeys!);
-        return moduleAuth(authModule!).catch((error: Error) => {
-          throw new ConfigError([{ variable: 'HOLDFAST_AUTH_MODULE', message: error.message }]);
-        });
-      }),
-    );
-    return new Gateway(parts, firstToAccept(providers), await loadHooks(identityModule));
+    const [ofModule, hooks] = await Promise.allSettled([
+      auth.includes('module') ? moduleAuth(authModule!) : undefined,
+      loadHooks(identityModule),
+    ]);
+    if (ofModule.status === 'rejected' || hooks.status === 'rejected') {
+      throw new ConfigError([
+        ...problemOf('HOLDFAST_AUTH_MODULE', ofModule),
+        ...problemOf('HOLDFAST_IDENTITY_MODULE', hooks),
+      ]);
+    }
+    const providers: Readonly<Record<(typeof auth)[number], () => AuthProvider>> = {
+      none: () => openToAll,
+      keys: () => keyAuth(apiKeys!),
+      module: () => ofModule.value!,
+    };
+    return new Gateway(parts, firstToAccept(auth.map((kind) => providers[kind]())), hooks.value);
   }
 
   private constructor(parts: GatewayParts, auth: AuthProvider, hooks: IdentityHooks) {
@@ -134,20 +140,17 @@ export class Gateway {
   }
 }
 
+function problemOf(variable: string, loaded: PromiseSettledResult<unknown>): ConfigProblem[] {
+  return loaded.status === 'rejected' ? [{ variable, message: ensureError(loaded.reason).message }] : [];
+}
+
 async function loadHooks(path: string | undefined): Promise<IdentityHooks> {
   if (path === undefined) return {};
-  const wrong = (message: string): ConfigError =>
-    new ConfigError([{ variable: 'HOLDFAST_IDENTITY_MODULE', message }]);
-  let module: Record<string, unknown>;
-  try {
-    module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
-  } catch (error) {
-    throw wrong(`${path} could not be loaded: ${(error as Error).message}`);
-  }
+  const module = (await import(pathToFileURL(resolve(path)).href)) as Record<string, unknown>;
   const names = ['identityFromRequest', 'idempotencyFromRequest'] as const;
   const found = names.filter((name) => module[name] !== undefined);
-  if (found.length === 0) throw wrong(`${path} exports neither ${names.join(' nor ')}`);
+  if (found.length === 0) throw new Error(`${path} exports neither ${names.join(' nor ')}`);
   for (const name of found)
-    if (typeof module[name] !== 'function') throw wrong(`${path}: ${name} must be a function`);
+    if (typeof module[name] !== 'function') throw new Error(`${path}: ${name} must be a function`);
   return Object.fromEntries(found.map((name) => [name, module[name]])) as IdentityHooks;
 }

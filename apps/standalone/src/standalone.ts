@@ -16,6 +16,7 @@ import {
   type Metrics,
 } from '@holdfast/ops';
 import { openStoreWhenThere, type Store } from '@holdfast/store';
+import type { Tool } from '@holdfast/tools';
 import { readStandaloneSettings, type StandaloneSettings } from './settings.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
@@ -24,6 +25,8 @@ const { version } = createRequire(import.meta.url)('../package.json') as { versi
 export interface Standalone {
   readonly settings: StandaloneSettings;
   readonly gateway: Gateway;
+  /** The tools that this process runs. */
+  readonly tools: readonly Tool[];
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -51,6 +54,7 @@ export async function makeStandalone(env: Environment): Promise<Standalone> {
   return {
     settings,
     gateway,
+    tools,
     health,
     metrics,
     log,

@@ -1,5 +1,7 @@
 import { serveHostOverStdio } from '@holdfast/mcp-server';
 import { runUntilSignal } from '@holdfast/ops';
+import type { Store } from '@holdfast/store';
+import type { Tool } from '@holdfast/tools';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeStandalone } from './standalone.js';
 
@@ -9,16 +11,21 @@ import { makeStandalone } from './standalone.js';
  */
 export async function serveOverStdio(): Promise<void> {
   const standalone = await makeStandalone(process.env);
-  const { gateway, log, settings } = standalone;
+  const { gateway, log, settings, tools } = standalone;
   const running = runUntilSignal({ log, graceMs: settings.drainMs + 10_000, stop: () => standalone.end() });
   const store = await standalone.begin();
   await serveHostOverStdio(gateway.endpoint!.core, process.stdin, process.stdout);
-  for (;;) {
-    const open = await Promise.all(
-      (['queued', 'running'] as const).map((state) => store.runs.list({ state, limit: 1 })),
-    );
-    if (open.every((runs) => runs.length === 0)) break;
-    await sleep(settings.pollIntervalMs);
-  }
+  while (await hasWork(store, tools)) await sleep(settings.pollIntervalMs);
   running.requestStop('the host closed stdin');
+}
+
+/** Whether a run of `tools` has not ended. What no tool here serves would keep the process for ever. */
+async function hasWork(store: Store, tools: readonly Tool[]): Promise<boolean> {
+  for (const { definition } of tools) {
+    for (const state of ['queued', 'running'] as const) {
+      const open = await store.runs.list({ state, tool: definition.name, limit: 1 });
+      if (open.length > 0) return true;
+    }
+  }
+  return false;
 }

@@ -123,7 +123,9 @@ export class LegacyLeg {
     } catch (error) {
       this.#logFault(error);
       const refusal = toRefusal(error);
-      const id = message.kind === 'request' ? message.id : null;
+      // An unknown session has the same bytes whatever the method and the request, as of DELETE (BEHAVIOURS 17).
+      const isOfRequest = message.kind === 'request' && refusal.code !== codes.sessionNotFound;
+      const id = isOfRequest ? message.id : null;
       if (refusal.status === 200) this.#reply(res, accepts, errorMessage(id, refusal));
       else sendRefusal(res, refusal, id);
     }

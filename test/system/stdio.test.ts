@@ -1,0 +1,134 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { readJournal } from './fleet.ts';
+import { envelope, messagesOfLines, textOf, type Message } from './host.ts';
+import { scratchFolder, Service, stopEverything, until, type Env } from './service.ts';
+
+let folder: ReturnType<typeof scratchFolder>;
+beforeEach(() => {
+  folder = scratchFolder();
+});
+afterEach(async () => {
+  await stopEverything();
+  folder.remove();
+});
+
+const journal = (): string[] =>
+  readJournal(join(folder.path, 'journal')).map(({ what, attempt }) => `${what} ${attempt}`);
+
+/** A host that has the product as its child, in the folder of the test. */
+class StdioHost {
+  readonly service: Service;
+  #lastId = 0;
+
+  constructor(change: Env = {}) {
+    const env = {
+      HOLDFAST_EXAMPLES_LOG: join(folder.path, 'journal'),
+      HOLDFAST_LEASE_MS: '1000',
+      HOLDFAST_POLL_INTERVAL_MS: '50',
+      HOLDFAST_LOG_LEVEL: 'debug',
+      ...change,
+    };
+    this.service = new Service('standalone', env, ['stdio'], folder.path);
+  }
+
+  tell(method: string, params?: object, id?: number): void {
+    const message = { jsonrpc: '2.0', ...(id !== undefined && { id }), method, ...(params && { params }) };
+    this.service.stdin.write(`${JSON.stringify(message)}\n`);
+  }
+
+  /** Asks and resolves to the answer. */
+  async ask(method: string, params: object): Promise<Message> {
+    const id = ++this.#lastId;
+    this.tell(method, params, id);
+    return until(async () => {
+      if (!this.service.isRunning) throw new Error(`it ended:\n${this.service.stderr}`);
+      return messagesOfLines(this.service.stdout).find((message) => message.id === id);
+    });
+  }
+}
+
+const clientInfo = { name: 'test', version: '1' };
+const greeting = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
+
+test('stdio serves a legacy host, and stdout holds nothing but messages', async () => {
+  const host = new StdioHost();
+  const { result: opened } = await host.ask('initialize', greeting);
+  expect(opened).toMatchObject({ protocolVersion: '2025-11-25', capabilities: { tools: {} } });
+  host.tell('notifications/initialized');
+  const { result: list } = await host.ask('tools/list', {});
+  expect((list!['tools'] as { name: string }[]).map(({ name }) => name)).toContain('refund_order');
+  const call = { name: 'refund_order', arguments: { order_id: 'o-1' }, _meta: { idempotency_key: 'once' } };
+  for (let n = 0; n < 2; n++)
+    expect(textOf((await host.ask('tools/call', call)).result!)).toBe('refunded o-1');
+  expect(journal()).toEqual(['start 1', 'end 1']);
+
+  host.service.stdin.end();
+  expect(await host.service.exited).toEqual({ code: 0, signal: null });
+  expect(messagesOfLines(host.service.stdout)).toHaveLength(4);
+  expect(host.service.log.map(({ msg }) => msg)).toContain('worker serves');
+  expect(host.service.stdout).not.toContain('"level"');
+});
+
+test('stdio serves a modern host', async () => {
+  const host = new StdioHost();
+  const list = await host.ask('tools/list', { _meta: envelope });
+  expect(list.result).toMatchObject({ cacheScope: 'private', ttlMs: 0 });
+  const params = { name: 'lookup_order', arguments: { order_id: 'o-1' }, _meta: envelope };
+  expect(textOf((await host.ask('tools/call', params)).result!)).toBe('o-1: shipped');
+  const unknown = await host.ask('resources/list', { _meta: envelope });
+  expect(unknown.error?.code).toBe(-32601);
+  host.service.stdin.end();
+  expect((await host.service.exited).code).toBe(0);
+});
+
+test('runs that were accepted end after the host has closed stdin', async () => {
+  const host = new StdioHost();
+  await host.ask('initialize', greeting);
+  host.tell('tools/call', { name: 'refund_order', arguments: { order_id: 'o-2', delay_ms: 500 } }, 99);
+  await until(() => journal().length > 0);
+  host.service.stdin.end();
+  expect((await host.service.exited).code).toBe(0);
+  expect(journal()).toEqual(['start 1', 'end 1']);
+});
+
+test('the run of a process that was killed goes on at the next start', async () => {
+  const killed = new StdioHost();
+  await killed.ask('initialize', greeting);
+  killed.tell('tools/call', { name: 'refund_order', arguments: { order_id: 'o-3', delay_ms: 1000 } }, 99);
+  await until(() => journal().length > 0);
+  await killed.service.kill();
+  expect(journal()).toEqual(['start 1']);
+
+  const next = new StdioHost();
+  await until(() => journal().length === 3);
+  expect(journal()).toEqual(['start 1', 'start 2', 'end 2']);
+  next.service.stdin.end();
+  expect((await next.service.exited).code).toBe(0);
+});
+
+test('a run that no tool here serves does not keep the process after its host', async () => {
+  const killed = new StdioHost();
+  await killed.ask('initialize', greeting);
+  killed.tell('tools/call', { name: 'refund_order', arguments: { order_id: 'o-4', delay_ms: 60_000 } }, 99);
+  await until(() => journal().length > 0);
+  await killed.service.kill();
+
+  writeFileSync(
+    join(folder.path, 'other.mjs'),
+    `import { defineTool } from '@holdfast/tools';
+     export const other = defineTool({ name: 'other', description: 'Another.', input: {}, run: () => 'done' });`,
+  );
+  const next = new StdioHost({ HOLDFAST_TOOLS: './other.mjs' });
+  await next.ask('initialize', greeting);
+  next.service.stdin.end();
+  expect((await next.service.exited).code).toBe(0);
+});
+
+test('a wrong setting is told on stderr only', async () => {
+  const { service } = new StdioHost({ HOLDFAST_LEASE_MS: 'long' });
+  expect((await service.exited).code).toBe(78);
+  expect(service.stderr).toMatch(/^HOLDFAST_LEASE_MS: /);
+  expect(service.stdout).toBe('');
+});
