@@ -85,9 +85,8 @@ export class Service {
     if (this.isRunning) this.#child.kill(signal);
   }
 
-  /** SIGKILL: no chance to tidy. */
+  /** SIGKILL: no chance to tidy; one that is stopped does not run again before it dies. */
   async kill(): Promise<void> {
-    this.send('SIGCONT');
     this.send('SIGKILL');
     await this.exited;
   }

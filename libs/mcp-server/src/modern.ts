@@ -173,14 +173,15 @@ export class ModernLeg {
 
 type Restore = (text: string) => string;
 
-/** The SDK knows ids that a double can hold. Another travels under a name of ours and is put back on the way out. */
+/** The SDK knows strings and safe integers. Another number travels under a name of ours and is put back on the way out. */
 function withPlainId(body: unknown): { message: unknown; restore: Restore } {
   const id = (body as { id?: unknown } | null)?.id;
-  if (!isInexactNumber(id)) return { message: body, restore: (text) => text };
+  const isOther = typeof id === 'number' ? !Number.isSafeInteger(id) : isInexactNumber(id);
+  if (!isOther) return { message: body, restore: (text) => text };
   const stand = randomUUID();
   return {
     message: { ...(body as object), id: stand },
-    restore: (text) => text.replaceAll(`"id":"${stand}"`, `"id":${id.rawJSON}`),
+    restore: (text) => text.replaceAll(`"id":"${stand}"`, `"id":${writeJson(id)}`),
   };
 }
 

@@ -65,6 +65,13 @@ describe('the digest of arguments (BEHAVIOURS R6)', () => {
     expect(digestOf(one)).not.toBe(digestOf(other));
   });
 
+  test('an integer that a double holds is that number, whatever digits it is written with later', () => {
+    expect(digestOf('{"n":[1152921504606846976]}')).toBe(digestOf('{"n":[1152921504606846976.0]}'));
+    expect(readArguments(parseJson('{"n":-9223372036854775808}'))).toMatchObject({
+      value: { n: -(2 ** 63) },
+    });
+  });
+
   test('absent arguments are the empty object', () => {
     expect(readArguments(undefined)).toMatchObject({ digest: digestOf('{}') });
   });

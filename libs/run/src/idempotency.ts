@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import { formatPath, isInexactNumber } from './json.js';
+import { exactNumber, formatPath, isInexactNumber } from './json.js';
 import type { CallError } from './errors.js';
 
 /** Longest token, in Unicode code points (256 emoji are 256, BEHAVIOURS R4). */
@@ -97,8 +97,13 @@ function findUnusable(value: unknown, path: (string | number)[]): string | undef
   for (const [key, member] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
     if (typeof key === 'string' && !key.isWellFormed())
       return `${formatPath(path) || 'arguments'}: a key holds a lone surrogate`;
-    const problem = findUnusable(member, [...path, key]);
-    if (problem !== undefined) return problem;
+    const exact = isInexactNumber(member) ? exactNumber(member) : undefined;
+    // Kept for its digits, but a double holds it: as an argument it is that number.
+    if (exact !== undefined) (value as Record<string | number, unknown>)[key] = exact;
+    else {
+      const problem = findUnusable(member, [...path, key]);
+      if (problem !== undefined) return problem;
+    }
   }
   return undefined;
 }

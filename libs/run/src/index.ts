@@ -17,7 +17,7 @@ export {
   type Arguments,
   type Token,
 } from './idempotency.js';
-export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
+export { exactNumber, formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
 export { afterLostAttempt, maxLostAttempts, type OnCrash } from './retry.js';
 export { freshRunId, isRunId, tokenRunId, type RunId } from './run-id.js';

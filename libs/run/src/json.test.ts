@@ -1,13 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 
-describe('numbers that a double cannot hold', () => {
+describe('numbers that a double cannot hold, or would be written with other digits', () => {
   test.each([
     '9007199254740993',
     '-9007199254740993',
     '1915883588174806058',
     '1e400',
     '123456789012345678901234567890',
+    '-9223372036854775808',
+    '1152921504606846976',
   ])('%s is kept digit for digit', (literal) => {
     const value = parseJson(`{"id":${literal}}`) as { id: unknown };
     expect(isInexactNumber(value.id)).toBe(true);
