@@ -7,7 +7,7 @@ import {
   type McpHttpHandler,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { isInexactNumber, parseJson, type Principal } from '@holdfast/run';
+import { isInexactNumber, parseJson, writeJson, type Principal } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import { HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';

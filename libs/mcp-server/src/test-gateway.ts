@@ -148,7 +148,15 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
   await store.workers.join({ id: worker, group: 'default', workflows }, 600_000);
 
   const claimOne = async (): Promise<Claim | undefined> => {
-    const request = { worker, workflows, definitions: [], definitionGraceMs: 0, limit: 1, sweep: true };
+    const request = {
+      worker,
+      workflows,
+      definitions: [],
+      definitionGraceMs: 0,
+      limit: 1,
+      isDurable: false,
+      sweep: true,
+    };
     return (await store.runs.claim(request))[0];
   };
   let reported = 0;
