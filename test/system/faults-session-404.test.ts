@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Fleet, keys } from './fleet.ts';
-import { exchange, openHost, textOf, type Answer } from './host.ts';
+import { exchange, type openHost, textOf, type Answer } from './host.ts';
 import { until } from './service.ts';
 
 let fleet: Fleet;
