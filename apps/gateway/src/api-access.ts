@@ -52,6 +52,7 @@ export class ApiAccess implements CanActivate {
     const isOpen = adminKeys === undefined && settings.auth.includes('none') && isLoopback(settings.host);
     if (isOpen) return { kind: 'admin' };
     const verdict = await auth(credential);
+    if (verdict.kind === 'accepted' && verdict.isAdmin === true) return { kind: 'admin' };
     if (verdict.kind === 'accepted' && verdict.principal !== null)
       return { kind: 'caller', principal: verdict.principal };
     throw new HttpException('an admin key is needed (HOLDFAST_ADMIN_KEYS)', 401);

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { randomBytes } from 'node:crypto';
 import {
   firstToAccept,
+  jwtAuth,
   keyAuth,
   loopbackHosts,
   McpEndpoint,
@@ -37,7 +38,8 @@ export class Gateway {
 
   /** Loads the modules that the settings name. @throws ConfigError naming the variable of each that cannot be used */
   static async create(parts: GatewayParts): Promise<Gateway> {
-    const { auth, apiKeys, authModule, identityModule } = parts.settings;
+    const { settings } = parts;
+    const { auth, apiKeys, authModule, identityModule } = settings;
     const [ofModule, hooks] = await Promise.allSettled([
       auth.includes('module') ? moduleAuth(authModule!) : undefined,
       loadHooks(identityModule),
@@ -51,6 +53,14 @@ export class Gateway {
     const providers: Readonly<Record<(typeof auth)[number], () => AuthProvider>> = {
       none: () => openToAll,
       keys: () => keyAuth(apiKeys!),
+      jwt: () =>
+        jwtAuth({
+          issuer: settings.jwtIssuer!,
+          audience: settings.jwtAudience!,
+          jwksUrl: settings.jwtJwksUrl!,
+          algorithms: settings.jwtAlgorithms,
+          adminScope: settings.jwtAdminScope,
+        }),
       module: () => ofModule.value!,
     };
     return new Gateway(parts, firstToAccept(auth.map((kind) => providers[kind]())), hooks.value);

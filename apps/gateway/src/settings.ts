@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { jwtAlgorithms } from '@holdfast/mcp-server';
 import { opsSettings, rule, serviceSettings, setting, sharedStore, type SettingsOf } from '@holdfast/ops';
 
 /** Everything about serving hosts; the one process that does all has these too. */
@@ -23,14 +24,28 @@ export const servingSettings = {
     defaultText: 'from host and port',
     protocols: ['http:', 'https:'],
   }),
-  auth: setting.listOf('HOLDFAST_AUTH', ['none', 'keys', 'module'], {
+  auth: setting.listOf('HOLDFAST_AUTH', ['none', 'keys', 'jwt', 'module'], {
     about:
-      'who may call: named keys, a module of yours, or everybody; of several the first that accepts decides',
+      'who may call: named keys, tokens of an issuer, a module of yours, or everybody; of several the first that accepts decides',
     required: true,
     example: 'keys',
   }),
   apiKeys: setting.keyMap('HOLDFAST_API_KEYS', { about: 'keys of callers, by name' }),
   adminKeys: setting.keyMap('HOLDFAST_ADMIN_KEYS', { about: 'keys that open /api, by name' }),
+  jwtIssuer: setting.string('HOLDFAST_JWT_ISSUER', {
+    about: 'the only issuer of tokens that is believed, as in their iss',
+    example: 'https://idp.example',
+  }),
+  jwtAudience: setting.string('HOLDFAST_JWT_AUDIENCE', { about: 'what must be among the aud of a token' }),
+  jwtJwksUrl: setting.url('HOLDFAST_JWT_JWKS_URL', {
+    about: 'where the issuer publishes its keys',
+    protocols: ['http:', 'https:'],
+  }),
+  jwtAlgorithms: setting.listOf('HOLDFAST_JWT_ALGORITHMS', jwtAlgorithms, {
+    about: 'signatures that are accepted',
+    default: ['RS256', 'PS256', 'ES256', 'EdDSA'],
+  }),
+  jwtAdminScope: setting.string('HOLDFAST_JWT_ADMIN_SCOPE', { about: 'a token with this scope opens /api' }),
   authModule: setting.string('HOLDFAST_AUTH_MODULE', {
     about: 'module whose default export tells who presents a credential: ({scheme, token}) => string | null',
   }),
@@ -132,6 +147,22 @@ export const servingRules = [
             'is missing, and HOLDFAST_AUTH has keys; set it to {"name":"secret"}, file:PATH or dir:PATH',
         }
       : undefined,
+  ),
+  ...(
+    [
+      ['jwtIssuer', 'HOLDFAST_JWT_ISSUER'],
+      ['jwtAudience', 'HOLDFAST_JWT_AUDIENCE'],
+      ['jwtJwksUrl', 'HOLDFAST_JWT_JWKS_URL'],
+    ] as const
+  ).map(([name, variable]) =>
+    rule(servingSettings, ['auth', name], (values) =>
+      values.auth.includes('jwt') && values[name] === undefined
+        ? {
+            variable,
+            message: 'is missing, and HOLDFAST_AUTH has jwt; without it a token of anybody could pass',
+          }
+        : undefined,
+    ),
   ),
   rule(servingSettings, ['auth', 'authModule'], ({ auth, authModule }) =>
     auth.includes('module') && authModule === undefined

@@ -6,7 +6,7 @@ export const standaloneSettings = {
   ...servingSettings,
   ...workingSettings,
   store: ownStore,
-  auth: setting.listOf('HOLDFAST_AUTH', ['none', 'keys', 'module'], {
+  auth: setting.listOf('HOLDFAST_AUTH', ['none', 'keys', 'jwt', 'module'], {
     ...about(servingSettings.auth),
     default: ['none'],
   }),

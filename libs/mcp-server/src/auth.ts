@@ -9,7 +9,11 @@ export interface Credential {
 
 export type Verdict =
   /** null: served without knowing who it is. */
-  | { readonly kind: 'accepted'; readonly principal: Principal | null }
+  | {
+      readonly kind: 'accepted';
+      readonly principal: Principal | null;
+      /** May see everybody's runs. */ readonly isAdmin?: boolean;
+    }
   /** 401 whatever the reason, unless the provider itself says 403 or 503 (BEHAVIOURS 4, 5). */
   | { readonly kind: 'refused'; readonly status: 401 | 403 | 503 };
 

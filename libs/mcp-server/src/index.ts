@@ -7,6 +7,7 @@ export {
   type Credential,
   type Verdict,
 } from './auth.js';
+export { jwtAlgorithms, jwtAuth, type JwtSettings } from './auth-jwt.js';
 export { moduleAuth } from './auth-module.js';
 export type { HookRequest, IdentityHooks } from './call.js';
 export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
