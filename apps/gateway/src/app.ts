@@ -45,7 +45,8 @@ await startOrExit(async () => {
     stop: async () => {
       health.drain();
       stopping.abort();
-      await gateway.drain();
+      server.refuse();
+      await gateway.drain({ hasReplicas: true });
       await server.close();
       await open.store?.close();
       await ops.close();

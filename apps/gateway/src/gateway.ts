@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { randomBytes } from 'node:crypto';
 import {
   firstToAccept,
@@ -138,14 +137,12 @@ export class Gateway {
     return ended;
   }
 
-  /** Ends streams that say nothing, then waits for calls that wait, for `drainMs` at most. The store stays open. */
-  async drain(): Promise<void> {
+  /** Serves what is under way to its end, for `drainMs` at most. The store stays open. */
+  async drain({ hasReplicas }: { hasReplicas: boolean }): Promise<void> {
     if (this.#serving === undefined) return;
     const { endpoint, retention } = this.#serving;
     retention.stop();
-    endpoint.endIdleStreams();
-    const until = Date.now() + this.settings.drainMs;
-    while (endpoint.waiting > 0 && Date.now() < until) await sleep(20);
+    await endpoint.drain({ patienceMs: this.settings.drainMs, hasReplicas });
     await endpoint.close();
   }
 }

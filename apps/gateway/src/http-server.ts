@@ -10,6 +10,8 @@ import { GatewayModule } from './gateway.module.js';
 
 export interface GatewayServer {
   readonly port: number;
+  /** Takes no new connections; what is under way goes on. */
+  refuse(): void;
   /** Ends every connection that is left and the listener. */
   close(): Promise<void>;
 }
@@ -42,6 +44,10 @@ export async function serveGateway(gateway: Gateway, ops: OpsRoutes, log: Log): 
   server.headersTimeout = keepAliveTimeoutMs + 5_000;
   return {
     port: (server.address() as AddressInfo).port,
+    refuse: () => {
+      server.close();
+      server.closeIdleConnections();
+    },
     close: async () => {
       const closed = app.close();
       server.closeAllConnections();

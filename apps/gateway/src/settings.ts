@@ -101,6 +101,10 @@ export const servingSettings = {
     about: 'how hosts from before 2026-07-28 are served',
     default: 'sessions',
   }),
+  hostCancel: setting.oneOf('HOLDFAST_HOST_CANCEL', ['detach', 'cancel'], {
+    about: 'what a cancellation by a host does: end its wait, or its run too',
+    default: 'detach',
+  }),
   retentionMs: setting.duration('HOLDFAST_RUN_RETENTION_MS', {
     about: 'how long a finished run, and so its token, is kept',
     default: 7 * 86_400_000,

@@ -11,6 +11,7 @@ export async function serve(): Promise<void> {
     log,
     graceMs: settings.drainMs + 10_000,
     stop: async () => {
+      server.refuse();
       await standalone.end();
       await server.close();
     },

@@ -75,7 +75,7 @@ export async function makeStandalone(env: Environment): Promise<Standalone> {
     end: async () => {
       health.drain();
       stopping.abort();
-      await Promise.all([gateway.drain(), worker?.stop()]);
+      await Promise.all([gateway.drain({ hasReplicas: false }), worker?.stop()]);
       await store?.close();
     },
   };

@@ -22,6 +22,7 @@ import type { ServedTool, ToolCatalogue } from './catalogue.js';
 import type { CallObserver, Log } from './parts.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
+import type { HandedCall } from './request-state.js';
 import { callFailure, callResult, codes, markOf, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
@@ -57,6 +58,8 @@ export interface Waiter {
   readonly signal: AbortSignal;
   /** Given when the host asked for progress. `n` is that of the run's event; the last one's for a filler. */
   readonly onProgress?: (progress: Progress, n: number) => void;
+  /** The host takes the call up elsewhere by itself when this gateway goes before the answer is there. */
+  readonly canComeBack: boolean;
 }
 
 /** One `tools/call`, whatever era or transport it came by. */
@@ -67,12 +70,26 @@ export interface Call extends Waiter {
   readonly arguments: unknown;
   readonly meta: Readonly<Record<string, unknown>> | undefined;
   readonly principal: Principal | null;
+  /** A call that another gateway handed over: the run that answers it. */
+  readonly handed?: HandedCall;
   /** The run is accepted; from here on it is durable. */
   readonly onRun?: (run: Run) => void;
 }
 
 /** A call cannot be waited for any longer because its host has gone. */
 export class HostGone extends Error {}
+
+/** This gateway goes before the answer is there; the host takes the call up elsewhere from here (drain:zero-loss). */
+export class HandedOver extends Error implements HandedCall {
+  readonly runId: RunId;
+  readonly from: ResumePoint;
+
+  constructor(runId: RunId, from: ResumePoint) {
+    super('this gateway stops');
+    this.runId = runId;
+    this.from = from;
+  }
+}
 
 export interface CallsParts {
   readonly store: Store;
@@ -93,7 +110,8 @@ interface Caller {
 
 interface Accepted {
   readonly run: Run;
-  readonly isNew: boolean;
+  /** `new`: this call made it; `repeat`: it was there; `same`: it is the run of this very call, taken up again. */
+  readonly as: 'new' | 'repeat' | 'same';
   readonly from?: ResumePoint;
 }
 
@@ -112,12 +130,19 @@ export interface ResumePoint {
  */
 export class Calls {
   readonly #parts: CallsParts;
+  readonly #leaving = new AbortController();
   #warnedOfSharedScope = false;
 
   constructor(parts: CallsParts) {
     this.#parts = parts;
   }
 
+  /** Hands over every call that waits, and each that comes, as far as its host can come back. */
+  handOver(): void {
+    this.#leaving.abort();
+  }
+
+  /** @throws ProtocolRefusal, HostGone, HandedOver, or a fault of ours */
   async call(call: Call): Promise<string> {
     const { observer } = this.#parts;
     const startedAt = performance.now();
@@ -136,6 +161,7 @@ export class Calls {
       return answer.json;
     } catch (error) {
       if (error instanceof HostGone) outcome = 'left';
+      else if (error instanceof HandedOver) outcome = 'pending';
       else if (error instanceof ProtocolRefusal) outcome = 'refused';
       throw error;
     } finally {
@@ -145,7 +171,7 @@ export class Calls {
 
   /** Takes up a broken stream: what the run reported since, then its result. */
   async resume(run: Run, from: ResumePoint, waiter: Waiter): Promise<string> {
-    return (await this.#answer({ run, isNew: false, from }, waiter)).json;
+    return (await this.#answer({ run, as: 'same', from }, waiter)).json;
   }
 
   async #accept(call: Call): Promise<Accepted | { readonly error: CallError }> {
@@ -164,6 +190,8 @@ export class Calls {
         ? settings.runIdKeys.map((key) => tokenRunId(key, caller.principal, workflow, token.token))
         : [];
 
+    if (call.handed !== undefined) return this.#takeUp(call.handed, call.name, args);
+
     const tool = await catalogue.find(call.name);
     const problems = tool?.check(args.value) ?? [];
     const isCallable = tool !== undefined && problems.length === 0;
@@ -181,6 +209,18 @@ export class Calls {
     }
     if (problems.length > 0) return invalidArguments(...problems);
     return this.#submit(tool, workflow, args, caller, ids[0]);
+  }
+
+  /** The call comes from a gateway that stopped: its run answers it, whatever became of token and tool meanwhile. */
+  async #takeUp({ runId, from }: HandedCall, tool: string, args: Arguments): Promise<Accepted> {
+    const run = await this.#parts.store.runs.get(runId);
+    if (run === undefined || run.tool !== tool || run.digest !== args.digest) {
+      throw new ProtocolRefusal(
+        codes.invalidParams,
+        'params.requestState is not of this call; call again without it',
+      );
+    }
+    return { run, as: 'same', from };
   }
 
   async #identify(call: Call): Promise<Caller> {
@@ -250,7 +290,7 @@ export class Calls {
     }
     if (submission.kind === 'attached') return this.#attach(submission.run, args);
     observer.runSubmitted({ toolClass, reattached: false });
-    return { run: submission.run, isNew: true };
+    return { run: submission.run, as: 'new' };
   }
 
   #attach(run: Run, args: Arguments): Accepted | { readonly error: CallError } {
@@ -266,12 +306,12 @@ export class Calls {
       };
     }
     this.#parts.observer.runSubmitted({ toolClass: run.toolClass, reattached: true });
-    return { run, isNew: false };
+    return { run, as: 'repeat' };
   }
 
   async #answer(accepted: Accepted, waiter: Waiter): Promise<{ json: string; outcome: Outcome }> {
     const { run } = accepted;
-    const reattached = !accepted.isNew;
+    const reattached = accepted.as === 'repeat';
     const ended = await this.#wait(accepted, waiter);
     if (ended === 'too long') {
       const error = {
@@ -288,8 +328,8 @@ export class Calls {
   }
 
   async #wait(
-    { run, isNew, from }: Accepted,
-    { signal, onProgress }: Waiter,
+    { run, as, from }: Accepted,
+    { signal, onProgress, canComeBack }: Waiter,
   ): Promise<FinishedRun | 'too long'> {
     const { settings, watch } = this.#parts;
     // Whoever repeats a call that has ended gets its result, not its history.
@@ -298,14 +338,17 @@ export class Calls {
     const leave = (): void => patience.abort(new HostGone('the host no longer waits'));
     signal.addEventListener('abort', leave, { once: true });
     if (signal.aborted) leave();
+    const feed = onProgress && this.#feed(run, onProgress, from);
+    const handOver = (): void => patience.abort(new HandedOver(run.id, feed?.position() ?? { after: 0 }));
+    if (canComeBack) this.#leaving.signal.addEventListener('abort', handOver, { once: true });
+    if (canComeBack && this.#leaving.signal.aborted) handOver();
     const limit =
       settings.waitTimeoutMs > 0
         ? setTimeout(() => patience.abort(tooLong), settings.waitTimeoutMs)
         : undefined;
-    const feed = onProgress && this.#feed(run, onProgress, from);
     try {
       return await watch.follow(run, {
-        isNew,
+        isNew: as === 'new',
         ...(from && { after: from.after }),
         onEvent: (event) => feed?.event(event),
         signal: patience.signal,
@@ -315,6 +358,7 @@ export class Calls {
       throw error;
     } finally {
       signal.removeEventListener('abort', leave);
+      this.#leaving.signal.removeEventListener('abort', handOver);
       clearTimeout(limit);
       feed?.stop();
     }
@@ -325,22 +369,28 @@ export class Calls {
     run: Run,
     onProgress: NonNullable<Waiter['onProgress']>,
     from: ResumePoint | undefined,
-  ): { event: (event: RunEvent) => void; stop: () => void } {
+  ): { event: (event: RunEvent) => void; position: () => ResumePoint; stop: () => void } {
     const rising = new RisingProgress(from?.last);
     const elapsed = (): number => Date.now() - run.submittedAt.getTime();
     let n = from?.after ?? 0;
+    let last = from?.last;
     let isOver = false;
+    const send = (progress: Progress): void => {
+      last = progress.value;
+      onProgress(progress, n);
+    };
     const fill = async (): Promise<void> => {
       const message = await this.#describe(run);
-      if (!isOver) onProgress(rising.filler(message, elapsed()), n);
+      if (!isOver) send(rising.filler(message, elapsed()));
     };
     const silence = setInterval(() => void fill(), this.#parts.settings.keepAliveMs);
     return {
       event: (event) => {
         n = event.n;
         silence.refresh();
-        onProgress(rising.reported(event.progress, elapsed()), n);
+        send(rising.reported(event.progress, elapsed()));
       },
+      position: () => ({ after: n, ...(last !== undefined && { last }) }),
       stop: () => {
         isOver = true;
         clearInterval(silence);

@@ -28,13 +28,23 @@ export class ToolCatalogue {
   #readAt = -Infinity;
   #changed = false;
   #reading: Promise<void> | undefined;
+  readonly #listeners = new Set<() => void>();
 
   constructor(store: Store, maxAgeMs: number) {
     this.#store = store;
     this.#maxAgeMs = maxAgeMs;
     this.#unsubscribe = store.subscribe(({ kind }) => {
-      if (kind === 'tools' || kind === 'everything') this.#changed = true;
+      if (kind !== 'tools' && kind !== 'everything') return;
+      this.#changed = true;
+      // Who listens learns of a change by itself; what cannot be read now is found at the next look.
+      if (this.#listeners.size > 0) this.#refresh(this.#maxAgeMs).catch(() => {});
     });
+  }
+
+  /** Calls `listener` after each change of the list, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   close(): void {
@@ -68,6 +78,7 @@ export class ToolCatalogue {
     const catalogue = await this.#store.tools.list(this.#revision);
     this.#readAt = startedAt;
     if (catalogue === undefined) return;
+    const isFirst = this.#revision === undefined;
     this.#revision = catalogue.revision;
     const sorted = [...catalogue.tools].sort((a, b) => (a.name < b.name ? -1 : 1));
     this.#tools = new Map(sorted.map((definition) => [definition.name, served(definition)]));
@@ -80,6 +91,7 @@ export class ToolCatalogue {
         annotations: { readOnlyHint: toolClass === 'read' },
       })),
     );
+    if (!isFirst) for (const listener of this.#listeners) listener();
   }
 }
 

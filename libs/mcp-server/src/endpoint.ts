@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { SessionLimits, Store } from '@holdfast/store';
 import { readCredential, type AuthProvider } from './auth.js';
 import { Calls, type CallSettings, type IdentityHooks } from './call.js';
@@ -20,6 +21,7 @@ import { LegacyLeg } from './legacy.js';
 import { isModern, ModernLeg, type ModernParts } from './modern.js';
 import type { CallObserver, Log } from './parts.js';
 import { RunWatch } from './run-watch.js';
+import { Seals } from './seal.js';
 import { Sessions } from './sessions.js';
 import { codes, errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
@@ -28,6 +30,8 @@ export interface McpSettings extends CallSettings, OriginRules {
   readonly pollIntervalMs: number;
   readonly listTtlMs: number;
   readonly sessions: SessionLimits;
+  /** What an explicit cancellation by a host does to its run (BEHAVIOURS X10). */
+  readonly hostCancel: 'detach' | 'cancel';
   /** How hosts from before 2026-07-28 are served. */
   readonly legacy: 'sessions' | 'stateless' | 'reject';
 }
@@ -53,6 +57,10 @@ export class McpEndpoint {
   readonly #sessions: Sessions;
   readonly #legacy: LegacyLeg;
   readonly #modern: ModernLeg;
+  /** Answers that are not finished. */
+  readonly #open = new Set<ServerResponse>();
+  #isDraining = false;
+  #onIdle: (() => void) | undefined;
   /** What the legs of this endpoint are made of; stdio serves from the same. */
   readonly core: ModernParts;
 
@@ -72,28 +80,40 @@ export class McpEndpoint {
       observer,
     });
     const { keepAliveMs, listTtlMs, legacy } = settings;
-    this.core = { store, catalogue: this.#catalogue, calls, serverInfo, listTtlMs, keepAliveMs, log };
+    const seals = new Seals(settings.runIdKeys);
+    this.core = { catalogue: this.#catalogue, calls, seals, serverInfo, listTtlMs, keepAliveMs, log };
     this.#modern = new ModernLeg(this.core);
     this.#legacy = new LegacyLeg({
       ...this.core,
+      store,
+      hostCancel: settings.hostCancel,
       sessions: this.#sessions,
       mode: legacy === 'stateless' ? 'stateless' : 'sessions',
-      eventKeys: settings.runIdKeys,
     });
-  }
-
-  /** How many calls wait for a result here. */
-  get waiting(): number {
-    return this.#watch.waiting;
   }
 
   sessionCount(): Promise<number> {
     return this.#sessions.count();
   }
 
-  /** Ends the streams on which no call waits, so that their hosts open them elsewhere. */
-  endIdleStreams(): void {
+  /**
+   * Serves what is under way to its end, for `patienceMs` at most (drain:zero-loss). With other
+   * replicas there, calls whose hosts can take them up elsewhere are handed over at once. Each
+   * connection ends with its answer, so that hosts come back to another replica.
+   */
+  async drain({ patienceMs, hasReplicas }: { patienceMs: number; hasReplicas: boolean }): Promise<void> {
+    this.#isDraining = true;
     this.#legacy.close();
+    this.#modern.endListening();
+    for (const res of this.#open) endConnection(res);
+    if (hasReplicas) this.core.calls.handOver();
+    const patience = new AbortController();
+    const idle = new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+      if (this.#open.size === 0) resolve();
+    });
+    await Promise.race([idle, sleep(patienceMs, undefined, { signal: patience.signal }).catch(() => {})]);
+    patience.abort();
   }
 
   async close(): Promise<void> {
@@ -106,6 +126,12 @@ export class McpEndpoint {
 
   /** Serves one HTTP request. Never rejects. */
   async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    this.#open.add(res);
+    res.once('close', () => {
+      this.#open.delete(res);
+      if (this.#open.size === 0) this.#onIdle?.();
+    });
+    if (this.#isDraining) endConnection(res);
     try {
       await this.#admit({ req, res });
     } catch (error) {
@@ -162,6 +188,12 @@ export class McpEndpoint {
         return refuseMethod(res, settings.legacy === 'sessions' ? 'GET, POST, DELETE' : 'POST');
     }
   }
+}
+
+/** Has the host open a new connection for its next request. */
+function endConnection(res: ServerResponse): void {
+  if (!res.headersSent) res.setHeader('Connection', 'close');
+  else res.once('finish', () => res.req.socket.destroySoon());
 }
 
 /** Says nothing about why (BEHAVIOURS 4). */

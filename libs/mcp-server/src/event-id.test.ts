@@ -1,9 +1,10 @@
 import { expect, test } from '@jest/globals';
 import { freshRunId, parseJson } from '@holdfast/run';
+import { Seals } from './seal.js';
 import { EventIds, type StreamPosition } from './event-id.js';
 
 const key = Buffer.alloc(32, 1);
-const ids = new EventIds([key]);
+const ids = new EventIds(new Seals([key]));
 const position: StreamPosition = { runId: freshRunId(0), requestId: 7, after: 1_000_002 };
 
 test.each<Partial<StreamPosition>>([
@@ -37,10 +38,10 @@ test('what was not given to this session names no stream', () => {
   const others = ['', '.', 'x', text, `.${signature}`, `${text}.`, `${forged}.${signature}`, `${id}x`];
   for (const other of others) expect([other, ids.read('session', other)]).toEqual([other, undefined]);
   expect(ids.read('another session', id)).toBeUndefined();
-  expect(new EventIds([Buffer.alloc(32, 2)]).read('session', id)).toBeUndefined();
+  expect(new EventIds(new Seals([Buffer.alloc(32, 2)])).read('session', id)).toBeUndefined();
 });
 
 test('an id signed with the key before is good after a change of keys', () => {
-  const changed = new EventIds([Buffer.alloc(32, 2), key]);
+  const changed = new EventIds(new Seals([Buffer.alloc(32, 2), key]));
   expect(changed.read('session', ids.write('session', position))).toEqual(position);
 });

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
+import { endsOfCancel, ensureError, writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
 import type { Session, Store } from '@holdfast/store';
-import { HostGone, type Calls } from './call.js';
+import { HandedOver, HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { EventIds, type StreamPosition } from './event-id.js';
 import {
@@ -14,6 +14,7 @@ import {
   type Exchange,
 } from './http.js';
 import type { Log } from './parts.js';
+import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
 import {
@@ -41,12 +42,13 @@ export interface LegacyParts {
   readonly sessions: Sessions;
   readonly catalogue: ToolCatalogue;
   readonly calls: Calls;
+  readonly seals: Seals;
   readonly serverInfo: { readonly name: string; readonly version: string };
   /** `sessions`: each host has one, in the store. `stateless`: none is made and none is needed. */
   readonly mode: 'sessions' | 'stateless';
+  readonly hostCancel: 'detach' | 'cancel';
   readonly keepAliveMs: number;
   /** Sign the ids of events; the same on every replica. */
-  readonly eventKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly log: Log;
 }
 
@@ -84,18 +86,20 @@ export class LegacyLeg {
   readonly #parts: LegacyParts;
   readonly #eventIds: EventIds;
   /** Calls that wait on this replica, by session and request, so that a host can cancel them. */
-  readonly #waiting = new Map<string, AbortController>();
+  readonly #waiting = new Map<string, WaitingCall>();
   /** The GET stream of each session on this replica. */
   readonly #streams = new Map<string, EventStream>();
   readonly #forget: readonly (() => void)[];
 
   constructor(parts: LegacyParts) {
     this.#parts = parts;
-    this.#eventIds = new EventIds(parts.eventKeys);
+    this.#eventIds = new EventIds(parts.seals);
     this.#forget = [
       parts.sessions.onClosed((id) => this.#streams.get(id)?.end()),
-      parts.store.subscribe(({ kind }) => {
-        if (kind !== 'tools') return;
+      parts.store.subscribe((signal) => {
+        if (signal.kind === 'told') this.#endWait(signal.id, signal.message);
+      }),
+      parts.catalogue.onChange(() => {
         for (const stream of this.#streams.values())
           stream.send('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
       }),
@@ -116,7 +120,8 @@ export class LegacyLeg {
       const session = await this.#sessionOf(headerOf(req, 'mcp-session-id'), message, principal);
       if (message.kind === 'response') return sendEmpty(res, 202);
       if (message.kind === 'notification') {
-        if (message.method === 'notifications/cancelled') this.#cancel(session, message.params['requestId']);
+        if (message.method === 'notifications/cancelled')
+          await this.#cancel(session, message.params['requestId']);
         return sendEmpty(res, 202);
       }
       await this.#serve(message, session, principal, accepts, res);
@@ -256,6 +261,7 @@ export class LegacyLeg {
     try {
       const result = await this.#parts.calls.call({
         id,
+        canComeBack: accepts.stream && isResumable(session),
         name: params['name'],
         arguments: params['arguments'],
         meta,
@@ -263,6 +269,7 @@ export class LegacyLeg {
         signal: host.signal,
         onRun: (run) => {
           accepted = run;
+          host.waitsFor(run);
           if (accepts.stream) patience = setTimeout(() => open(run), accepts.json ? streamAfterMs : 0);
         },
         ...(token !== undefined && { onProgress: (progress, n) => open(accepted!).progress(progress, n) }),
@@ -271,6 +278,8 @@ export class LegacyLeg {
       else stream.finish(resultMessage(id, result));
     } catch (error) {
       if (error instanceof HostGone) return stream === undefined ? sendEmpty(res, 202) : stream.drop();
+      // The id of the event that opens the stream is all that the host needs to take it up elsewhere.
+      if (error instanceof HandedOver) return open(accepted!).leave();
       if (stream === undefined) throw error;
       this.#logFault(error);
       stream.finish(errorMessage(id, toRefusal(error)));
@@ -294,6 +303,7 @@ export class LegacyLeg {
     }
     const { requestId, progressToken, after, last } = position!;
     const host = this.#waitingHost(requestId, session, res);
+    host.waitsFor(run);
     const stream = this.#openCall(res, session, position!);
     try {
       const result = await this.#parts.calls.resume(
@@ -301,12 +311,14 @@ export class LegacyLeg {
         { after, ...(last !== undefined && { last }) },
         {
           signal: host.signal,
+          canComeBack: true,
           ...(progressToken !== undefined && { onProgress: (progress, n) => stream.progress(progress, n) }),
         },
       );
       stream.finish(resultMessage(requestId, result));
     } catch (error) {
       if (error instanceof HostGone) return stream.drop();
+      if (error instanceof HandedOver) return stream.leave();
       this.#logFault(error);
       stream.finish(errorMessage(requestId, toRefusal(error)));
     } finally {
@@ -315,35 +327,51 @@ export class LegacyLeg {
   }
 
   /** The host that waits for the answer to a request: its signal aborts when it goes away or cancels. */
-  #waitingHost(
-    requestId: RequestId,
-    session: Session | undefined,
-    res: ServerResponse,
-  ): { readonly signal: AbortSignal; answered(): void } {
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
+  #waitingHost(requestId: RequestId, session: Session | undefined, res: ServerResponse): WaitingHost {
+    const waiting: WaitingCall = { gone: new AbortController(), run: undefined };
+    const host: WaitingHost = {
+      signal: waiting.gone.signal,
+      waitsFor: (run) => (waiting.run = run),
+      answered: () => {},
+    };
+    res.once('close', () => {
+      if (!res.writableFinished) waiting.gone.abort();
+    });
     // Without a session, equal ids of two hosts cannot be told apart: such a host hangs up instead.
-    if (session === undefined) return { signal: gone.signal, answered: () => {} };
+    if (session === undefined) return host;
     res.once('close', this.#parts.sessions.hold(session.id));
-    const key = waitKey(session, requestId);
-    this.#waiting.set(key, gone);
+    const key = `${session.id} ${writeJson(requestId)}`;
+    this.#waiting.set(key, waiting);
     return {
-      signal: gone.signal,
+      ...host,
       answered: () => {
-        if (this.#waiting.get(key) === gone) this.#waiting.delete(key);
+        if (this.#waiting.get(key) === waiting) this.#waiting.delete(key);
       },
     };
   }
 
-  /** A host no longer wants an answer: nothing more is sent, the run goes on (BEHAVIOURS 52, X10). */
-  #cancel(session: Session | undefined, requestId: unknown): void {
-    if (session !== undefined && isRequestId(requestId))
-      this.#waiting.get(waitKey(session, requestId))?.abort();
+  /** A host no longer wants an answer. The notice may land on another replica than the call, so all are told. */
+  async #cancel(session: Session | undefined, requestId: unknown): Promise<void> {
+    // A longer id than any host makes would not fit into a signal; its wait ends when the host hangs up.
+    const id = isRequestId(requestId) ? writeJson(requestId)! : '';
+    if (session !== undefined && id !== '' && id.length <= 1_000)
+      await this.#parts.sessions.tell(session.id, id);
+  }
+
+  /** Nothing more is sent for a cancelled request; its run goes on, unless the deployment says otherwise (BEHAVIOURS 52, X10). */
+  #endWait(sessionId: string, requestId: string): void {
+    const waiting = this.#waiting.get(`${sessionId} ${requestId}`);
+    if (waiting === undefined) return;
+    waiting.gone.abort();
+    const { run } = waiting;
+    if (this.#parts.hostCancel === 'detach' || run === undefined) return;
+    this.#parts.store.runs.cancel(run.id, endsOfCancel(run)).catch((error: unknown) => {
+      this.#parts.log.warn({ runId: run.id, err: ensureError(error) }, 'run not cancelled');
+    });
   }
 
   #openCall(res: ServerResponse, session: Session | undefined, start: StreamPosition): CallStream {
-    // Only hosts on 2025-11-25 know an event without data, and only they resume.
-    const resumable = session !== undefined && session.protocolVersion >= '2025-11-25' ? session : undefined;
+    const resumable = isResumable(session) ? session : undefined;
     const stream = new EventStream(res, this.#parts.keepAliveMs);
     let position = start;
     const eventId = (): string | undefined => resumable && this.#eventIds.write(resumable.id, position);
@@ -369,6 +397,7 @@ export class LegacyLeg {
         stream.send(message, eventId());
         stream.end();
       },
+      leave: () => stream.end(),
       drop: () => {
         if (resumable) stream.prime(this.#eventIds.write(resumable.id, 'over'), retryMs);
         stream.end();
@@ -382,22 +411,37 @@ export class LegacyLeg {
   }
 }
 
+interface WaitingCall {
+  readonly gone: AbortController;
+  /** Known once the call is accepted. */
+  run: Run | undefined;
+}
+
+interface WaitingHost {
+  readonly signal: AbortSignal;
+  waitsFor(run: Run): void;
+  answered(): void;
+}
+
 /** The stream of one call. */
 interface CallStream {
   progress(progress: Progress, n: number): void;
   finish(message: string): void;
+  /** Ends it without an answer; the host takes it up elsewhere. */
+  leave(): void;
   /** Ends it without an answer; a host that is still there is told not to take it up again. */
   drop(): void;
+}
+
+/** Only hosts on 2025-11-25 know an event without data, and only they take a stream up again. */
+function isResumable(session: Session | undefined): session is Session {
+  return session !== undefined && session.protocolVersion >= '2025-11-25';
 }
 
 /** A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came. */
 function readProgressToken(meta: Params | undefined): RequestId | undefined {
   const token = meta?.['progressToken'];
   return isRequestId(token) ? token : undefined;
-}
-
-function waitKey(session: Session, id: RequestId): string {
-  return `${session.id} ${writeJson(id)}`;
 }
 
 /** Absent is 2025-03-26 by the specification; the session knows better. Two headers that differ are none. */

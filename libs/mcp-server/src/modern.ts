@@ -2,20 +2,22 @@ import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import {
   createMcpHandler,
+  inputRequired,
   ProtocolError,
   Server,
   type McpHttpHandler,
   type ServerContext,
 } from '@modelcontextprotocol/server';
 import { isInexactNumber, parseJson, writeJson, type Principal } from '@holdfast/run';
-import type { Store } from '@holdfast/store';
-import { HostGone, type Calls } from './call.js';
+import { HandedOver, HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { headerOf, readAccept, sendJson, type Exchange } from './http.js';
 import { checkCursor } from './legacy.js';
 import type { Log } from './parts.js';
+import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
+import type { Seals } from './seal.js';
 import { EventStream } from './sse.js';
-import { callFailure, faultOf, internalError, toRefusal } from './wire-errors.js';
+import { callFailure, codes, faultOf, internalError, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
 /** What sets the modern era apart in a body (MCP 2026-07-28, request envelope). */
 const envelopeKey = 'io.modelcontextprotocol/protocolVersion';
@@ -24,9 +26,9 @@ const firstModernVersion = '2026-07-28';
 const streamAfterMs = 100;
 
 export interface ModernParts {
-  readonly store: Store;
   readonly catalogue: ToolCatalogue;
   readonly calls: Calls;
+  readonly seals: Seals;
   readonly serverInfo: { readonly name: string; readonly version: string };
   readonly listTtlMs: number;
   readonly keepAliveMs: number;
@@ -45,10 +47,17 @@ export function isModern(version: string | undefined, body: unknown): boolean {
   return typeof meta === 'object' && meta !== null && envelopeKey in meta;
 }
 
+/** What the way that a host came by says of its calls. */
+interface ServedOver {
+  readonly principalOf: (context: ServerContext) => Principal | null;
+  /** Whether there is another replica for the host to come back to. */
+  readonly canComeBack: boolean;
+}
+
 /** The handlers of one server object of the SDK, for the modern HTTP leg and for stdio. */
 export function makeServer(
-  { catalogue, calls, serverInfo, listTtlMs, log }: ModernParts,
-  principalOf: (context: ServerContext) => Principal | null,
+  { catalogue, calls, seals, serverInfo, listTtlMs, log }: ModernParts,
+  { principalOf, canComeBack }: ServedOver,
 ): Server {
   const server = new Server(serverInfo, { capabilities: { tools: { listChanged: true } } });
   server.setRequestHandler('tools/list', async ({ params }) => {
@@ -61,6 +70,7 @@ export function makeServer(
   });
   server.setRequestHandler('tools/call', async ({ params }, context) => {
     const { id, _meta: meta, signal, notify } = context.mcpReq;
+    const principal = principalOf(context);
     const progressToken = meta?.progressToken;
     let sent: Promise<unknown> = Promise.resolve();
     try {
@@ -69,8 +79,10 @@ export function makeServer(
         name: params.name,
         arguments: params.arguments,
         meta,
-        principal: principalOf(context),
+        principal,
         signal,
+        canComeBack,
+        ...handedBy(context.mcpReq.requestState(), seals, principal),
         ...(progressToken !== undefined && {
           onProgress: ({ value, total, message }) => {
             const progress = {
@@ -86,6 +98,11 @@ export function makeServer(
       await sent;
       return parseJson(result) as never;
     } catch (error) {
+      if (error instanceof HandedOver) {
+        return inputRequired({
+          requestState: writeRequestState(seals, principal, error, Date.now()),
+        }) as never;
+      }
       if (faultOf(error) === undefined || error instanceof HostGone) throw toProtocolError(error, log);
       log.error({ err: error }, 'call failed');
       return parseJson(
@@ -94,6 +111,24 @@ export function makeServer(
     }
   });
   return server;
+}
+
+/** @throws ProtocolRefusal for a state that was not given to this caller, or too long ago */
+function handedBy(
+  state: unknown,
+  seals: Seals,
+  principal: Principal | null,
+): { readonly handed?: HandedCall } {
+  if (state === undefined) return {};
+  const handed =
+    typeof state === 'string' ? readRequestState(seals, principal, state, Date.now()) : undefined;
+  if (handed === undefined) {
+    throw new ProtocolRefusal(
+      codes.invalidParams,
+      'params.requestState is not one of ours, or too old; call again without it',
+    );
+  }
+  return { handed };
 }
 
 function toProtocolError(error: unknown, log: Log): ProtocolError {
@@ -108,20 +143,27 @@ export class ModernLeg {
   readonly #handler: McpHttpHandler;
   readonly #keepAliveMs: number;
   readonly #unsubscribe: () => void;
+  readonly #listening = new Set<ServerResponse>();
 
   constructor(parts: ModernParts) {
     this.#keepAliveMs = parts.keepAliveMs;
     this.#handler = createMcpHandler(
       () =>
-        makeServer(parts, ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null),
+        makeServer(parts, {
+          principalOf: ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null,
+          canComeBack: true,
+        }),
       {
         legacy: 'reject',
         keepAliveMs: parts.keepAliveMs,
       },
     );
-    this.#unsubscribe = parts.store.subscribe(({ kind }) => {
-      if (kind === 'tools') this.#handler.notify.toolsChanged();
-    });
+    this.#unsubscribe = parts.catalogue.onChange(() => this.#handler.notify.toolsChanged());
+  }
+
+  /** Ends the streams on which hosts listen for changes; they open them again elsewhere. */
+  endListening(): void {
+    for (const res of this.#listening) res.end();
   }
 
   async close(): Promise<void> {
@@ -132,7 +174,13 @@ export class ModernLeg {
   async post({ req, res }: Exchange, body: unknown, principal: Principal | null): Promise<void> {
     const accepts = readAccept(req);
     const gone = new AbortController();
-    res.once('close', () => gone.abort());
+    res.once('close', () => {
+      if (!res.writableFinished) gone.abort();
+    });
+    if ((body as { method?: unknown } | null)?.method === 'subscriptions/listen') {
+      this.#listening.add(res);
+      res.once('close', () => this.#listening.delete(res));
+    }
     const headers = new Headers();
     for (const name of Object.keys(req.headers)) headers.set(name, headerOf(req, name)!);
     // What a host can read is our business here; the SDK wants to hear both.

@@ -94,6 +94,11 @@ export class Sessions {
     this.#known.delete(id);
   }
 
+  /** Tells every replica, this one too, something about a session; see `SessionStore.tell`. */
+  tell(id: string, message: string): Promise<void> {
+    return this.#store.sessions.tell(id, message);
+  }
+
   /** Keeps a session from going idle until the returned function is called. */
   hold(id: string): () => void {
     this.#inUse.set(id, (this.#inUse.get(id) ?? 0) + 1);

@@ -16,7 +16,7 @@ export function serveHostOverStdio(parts: ModernParts, input: Readable, output: 
       void handle.close();
       resolve();
     });
-    const handle = serveStdio(() => makeServer(parts, () => null), {
+    const handle = serveStdio(() => makeServer(parts, { principalOf: () => null, canComeBack: false }), {
       transport,
       onerror: (error) => parts.log.warn({ err: error }, 'message not served'),
     });

@@ -122,6 +122,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
       workflowPrefix: 'mcp:tool:',
       waitTimeoutMs: 0,
       dedupeWindowMs: 0,
+      hostCancel: 'detach',
       keepAliveMs: 15_000,
       runIdKeys: [runIdKey],
       origins: undefined,
