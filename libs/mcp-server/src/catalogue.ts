@@ -74,11 +74,12 @@ export class ToolCatalogue {
 
   async #read(): Promise<void> {
     const startedAt = performance.now();
+    // Hosts may have the list from another replica: a change counts though this one reads for the first time.
+    const isChange = this.#changed || this.#revision !== undefined;
     this.#changed = false;
     const catalogue = await this.#store.tools.list(this.#revision);
     this.#readAt = startedAt;
     if (catalogue === undefined) return;
-    const isFirst = this.#revision === undefined;
     this.#revision = catalogue.revision;
     const sorted = [...catalogue.tools].sort((a, b) => (a.name < b.name ? -1 : 1));
     this.#tools = new Map(sorted.map((definition) => [definition.name, served(definition)]));
@@ -91,7 +92,7 @@ export class ToolCatalogue {
         annotations: { readOnlyHint: toolClass === 'read' },
       })),
     );
-    if (!isFirst) for (const listener of this.#listeners) listener();
+    if (isChange) for (const listener of this.#listeners) listener();
   }
 }
 
@@ -100,11 +101,14 @@ function served(definition: ToolDefinition): ServedTool {
   return { definition, check: (args) => (compiled ??= compileSchema(definition.inputSchema))(args) };
 }
 
-/** Hosts owe us no `Mcp-Param-*` header, so the wish for one is not listed (BEHAVIOURS X21). */
+/**
+ * Hosts owe us no `Mcp-Param-*` header, so the wish for one is not listed (BEHAVIOURS X21). It is
+ * a string; an argument of that name has a schema.
+ */
 function withoutHeaderWishes(schema: JsonSchema): JsonSchema {
   const text = JSON.stringify(schema);
   if (!text.includes('"x-mcp-header"')) return schema;
   return JSON.parse(text, (key, value: unknown) =>
-    key === 'x-mcp-header' ? undefined : value,
+    key === 'x-mcp-header' && typeof value === 'string' ? undefined : value,
   ) as JsonSchema;
 }

@@ -179,7 +179,7 @@ describe('the body of a POST', () => {
 
   test('that says no length is cut off at the limit, and the host is told', async () => {
     const gateway = await openGateway({ settings: { maxBodyBytes: 2_000 } });
-    const body = large(300_000);
+    const body = large(2_000_000);
     const chunked = { 'transfer-encoding': 'chunked' };
     const answer = await gateway.send({ headers: chunked, body }).answer;
     expect([answer.status, errorOf(answer)]).toEqual([413, { id: null, code: -32000 }]);

@@ -63,8 +63,7 @@ export async function readJson(req: IncomingMessage, maxBytes: number): Promise<
   if (Number(headerOf(req, 'content-length')) > maxBytes) throw tooLarge();
   const chunks: Buffer[] = [];
   let bytes = 0;
-  // Leaving the loop must not destroy the request: that would cut the connection before it is answered.
-  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+  for await (const chunk of req as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw tooLarge();
     chunks.push(chunk);

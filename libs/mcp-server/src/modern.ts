@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import {
   createMcpHandler,
@@ -8,12 +7,13 @@ import {
   type McpHttpHandler,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { isInexactNumber, parseJson, writeJson, type Principal } from '@holdfast/run';
+import { parseJson, type Principal } from '@holdfast/run';
 import { HandedOver, HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { headerOf, readAccept, sendJson, type Exchange } from './http.js';
 import { checkCursor } from './legacy.js';
 import type { Log } from './parts.js';
+import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';
 import { EventStream } from './sse.js';
@@ -185,7 +185,8 @@ export class ModernLeg {
     for (const name of Object.keys(req.headers)) headers.set(name, headerOf(req, name)!);
     // What a host can read is our business here; the SDK wants to hear both.
     headers.set('accept', 'application/json, text/event-stream');
-    const { message, restore } = withPlainId(body);
+    const message = withPlainNumbers(body);
+    const restore: Restore = message === body ? (text) => text : restoreNumbers;
     if (!accepts.stream) withoutProgress(message);
     // Without a body: it is read already. The SDK looks at no URL, and one of a host may be malformed.
     const request = new Request('http://localhost/', { method: 'POST', headers, signal: gone.signal });
@@ -220,18 +221,6 @@ export class ModernLeg {
 }
 
 type Restore = (text: string) => string;
-
-/** The SDK knows strings and safe integers. Another number travels under a name of ours and is put back on the way out. */
-function withPlainId(body: unknown): { message: unknown; restore: Restore } {
-  const id = (body as { id?: unknown } | null)?.id;
-  const isOther = typeof id === 'number' ? !Number.isSafeInteger(id) : isInexactNumber(id);
-  if (!isOther) return { message: body, restore: (text) => text };
-  const stand = randomUUID();
-  return {
-    message: { ...(body as object), id: stand },
-    restore: (text) => text.replaceAll(`"id":"${stand}"`, `"id":${writeJson(id)}`),
-  };
-}
 
 /** Who reads no stream gets no progress: the SDK would open one for it. */
 function withoutProgress(message: unknown): void {

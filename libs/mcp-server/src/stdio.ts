@@ -3,7 +3,9 @@ import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { StringDecoder } from 'node:string_decoder';
 import type { Readable, Writable } from 'node:stream';
 import { parseJson, writeJson } from '@holdfast/run';
+import { readMessage } from './message.js';
 import { makeServer, type ModernParts } from './modern.js';
+import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
 import { codes, errorMessage, ProtocolRefusal } from './wire-errors.js';
 
 /**
@@ -50,7 +52,7 @@ class LineTransport implements Transport {
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    this.#output.write(`${writeJson(message)}\n`);
+    this.#output.write(`${restoreNumbers(writeJson(message)!)}\n`);
   }
 
   async close(): Promise<void> {
@@ -70,19 +72,21 @@ class LineTransport implements Transport {
 
   #read(line: string): void {
     if (line.trim() === '') return;
-    let message: unknown;
     try {
-      message = parseJson(line);
-    } catch {
-      return this.#refuse(new ProtocolRefusal(codes.parseError, 'the line is not valid JSON'));
+      const message = readLine(line);
+      readMessage(message);
+      this.onmessage?.(withPlainNumbers(message) as JSONRPCMessage);
+    } catch (error) {
+      if (!(error instanceof ProtocolRefusal)) throw error;
+      this.#output.write(`${errorMessage(null, error)}\n`);
     }
-    if (typeof message !== 'object' || message === null || Array.isArray(message)) {
-      return this.#refuse(new ProtocolRefusal(codes.invalidRequest, 'the line is not one JSON-RPC message'));
-    }
-    this.onmessage?.(message as JSONRPCMessage);
   }
+}
 
-  #refuse(refusal: ProtocolRefusal): void {
-    this.#output.write(`${errorMessage(null, refusal)}\n`);
+function readLine(line: string): unknown {
+  try {
+    return parseJson(line);
+  } catch {
+    throw new ProtocolRefusal(codes.parseError, 'the line is not valid JSON');
   }
 }

@@ -57,6 +57,25 @@ export async function until<T>(look: () => Promise<T> | T): Promise<Exclude<T, u
   }
 }
 
+/** `target` with some members replaced. */
+export function changed<T extends object>(target: T, change: Partial<T>): T {
+  return new Proxy(target, {
+    get: (_target, name) => {
+      const member = Reflect.get(
+        name in change ? change : target,
+        name,
+        name in change ? change : target,
+      ) as unknown;
+      return typeof member === 'function' && !(name in change) ? (member.bind(target) as unknown) : member;
+    },
+  });
+}
+
+/** A store whose signals reach nobody. */
+export function deaf(store: Store, hearing = false): Store {
+  return changed(store, { subscribe: () => () => {}, hearing });
+}
+
 export interface LogLine {
   readonly level: string;
   readonly message: string;
@@ -71,6 +90,8 @@ export interface TestGateway {
   readonly log: readonly LogLine[];
   /** What the observer was told, a word each: `fresh`, `reattached`, and the outcome of a call. */
   readonly seen: readonly string[];
+  /** How many calls have begun and are not answered. */
+  waiting(): number;
   host(era: Host['era'], key?: string): Promise<Host & { readonly session?: string }>;
   /** One HTTP request as a host with the key of `desk` sends it; `headers` add, replace, and with undefined take away. */
   send(sending: Sending): Exchange;
@@ -105,6 +126,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
   const store = change.store ?? (await memoryStore());
   const log: LogLine[] = [];
   const seen: string[] = [];
+  let waiting = 0;
   const line = (level: string) => (fields: object, message: string) =>
     void log.push({ level, message, fields });
   const endpoint = new McpEndpoint({
@@ -115,8 +137,11 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
     log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     observer: {
       runSubmitted: ({ reattached }) => seen.push(reattached ? 'reattached' : 'fresh'),
-      callStarted: () => {},
-      callFinished: ({ outcome }) => seen.push(outcome),
+      callStarted: () => void waiting++,
+      callFinished: ({ outcome }) => {
+        waiting--;
+        seen.push(outcome);
+      },
     },
     settings: {
       workflowPrefix: 'mcp:tool:',
@@ -174,6 +199,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
     store,
     log,
     seen,
+    waiting: () => waiting,
     host: (era, key = desk) => openHost(era, url, key),
     send: ({ headers, ...sending }) => {
       const all = {

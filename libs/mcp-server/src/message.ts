@@ -1,0 +1,26 @@
+import { codes, isRequestId, ProtocolRefusal, type RequestId } from './wire-errors.js';
+
+/** A JSON-RPC message of a host, told apart. */
+export type Message =
+  | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: Params }
+  | { readonly kind: 'notification'; readonly method: string; readonly params: Params }
+  | { readonly kind: 'response' };
+
+export type Params = Readonly<Record<string, unknown>>;
+
+/** @throws ProtocolRefusal 400, with id null, for what is no JSON-RPC message or a batch of them */
+export function readMessage(body: unknown): Message {
+  const invalid = (message: string): ProtocolRefusal =>
+    new ProtocolRefusal(codes.invalidRequest, message, { status: 400 });
+  if (Array.isArray(body)) throw invalid('JSON-RPC batches are not supported; send one message a request');
+  if (typeof body !== 'object' || body === null) throw invalid('the request is not a JSON-RPC message');
+  const { jsonrpc, id, method, params = {} } = body as Record<string, unknown>;
+  if (jsonrpc !== '2.0') throw invalid('jsonrpc must be "2.0"');
+  if (method === undefined && ('result' in body || 'error' in body)) return { kind: 'response' };
+  if (typeof method !== 'string') throw invalid('method must be a string');
+  if (typeof params !== 'object' || params === null || Array.isArray(params))
+    throw invalid('params must be an object');
+  if (!('id' in body)) return { kind: 'notification', method, params: params as Params };
+  if (!isRequestId(id)) throw invalid('id must be a string or a number');
+  return { kind: 'request', id, method, params: params as Params };
+}

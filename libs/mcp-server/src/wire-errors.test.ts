@@ -1,0 +1,53 @@
+import { expect, test } from '@jest/globals';
+import { RunError } from '@holdfast/run';
+import { callFailure, callResult, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
+
+const mark = { id: 'r0_x', attempt: 2, reattached: true };
+
+test('a result is passed on as it was recorded, with the mark of its run', () => {
+  const recorded = '{"content":[],"structuredContent":{"n":9007199254740993,"s":"\\"_meta\\""}}';
+  expect(callResult(recorded, mark)).toBe(
+    `${recorded.slice(0, -1)},"_meta":{"holdfast/run":{"id":"r0_x","attempt":2,"reattached":true}}}`,
+  );
+});
+
+test('the meta of a tool is kept beside the mark, with every digit; the mark is ours alone', () => {
+  const recorded = '{"content":[],"_meta":{"n":9007199254740993,"holdfast/run":"forged"}}';
+  expect(callResult(recorded, mark)).toBe(
+    '{"content":[],"_meta":{"n":9007199254740993,"holdfast/run":{"id":"r0_x","attempt":2,"reattached":true}}}',
+  );
+});
+
+test('a failure is readable by a model and the same as data for a program', () => {
+  const facts = { name: 'ToolError', message: 'no', retryable: true, outcome: 'ran' } as const;
+  const told = { ...facts, run_id: 'r0_x' };
+  expect(JSON.parse(callFailure(facts, mark))).toEqual({
+    content: [{ type: 'text', text: 'ToolError: no' }],
+    structuredContent: { error: told },
+    isError: true,
+    _meta: { 'holdfast/run': mark, 'holdfast/error': told },
+  });
+  expect(JSON.parse(callFailure(facts))._meta).toEqual({ 'holdfast/error': { ...told, run_id: null } });
+});
+
+test.each([
+  [new Error('secret'), 500],
+  ['secret', 500],
+  [new RunError('internal', 'secret'), 500],
+  [new RunError('store-unavailable', 'secret'), 503],
+  [new RunError('store-closed', 'secret'), 503],
+])('of our fault %p a host learns "internal error" and %d', (thrown, status) => {
+  expect(toRefusal(thrown)).toMatchObject({
+    code: -32603,
+    message: 'internal error',
+    status,
+    data: undefined,
+  });
+  expect(faultOf(thrown)).toBeInstanceOf(Error);
+});
+
+test('a refusal is the fault of the host, and is told as it is', () => {
+  const refusal = new ProtocolRefusal(-32602, 'unknown tool: x');
+  expect(toRefusal(refusal)).toBe(refusal);
+  expect(faultOf(refusal)).toBeUndefined();
+});
