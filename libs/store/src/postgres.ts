@@ -209,7 +209,7 @@ class PostgresStore implements Store {
     submit: (run, { repeat } = {}, now) =>
       repeat === undefined ? this.#submits.add({ run, now }) : this.#submitRepeat(run, repeat, now),
     get: async (id) => {
-      const [row] = await this.#db.query<RunRow>(`${selectRun} WHERE runs.id = $1`, [id]);
+      const [row] = await this.#db.prepared<RunRow>(`${selectRun} WHERE runs.id = $1`, [id]);
       return row && toRun(row);
     },
     news: (watched) => this.#news(watched),
@@ -249,7 +249,7 @@ class PostgresStore implements Store {
     // More than once only for runs that were removed between the two statements.
     for (let tries = 0; left.length > 0 && tries < 5; tries++) {
       const tried = left.map((i) => items[i]!);
-      const made = await this.#insert(this.#db.query, tried);
+      const made = await this.#insert(this.#db.prepared, tried);
       for (const [i, run] of made) submissions[left[i]!] = { kind: 'fresh', run };
       if (made.size > 0) this.#emitQueued(Math.min(...[...made.values()].map(({ seq }) => seq)));
       left = left.filter((i) => submissions[i] === undefined);
@@ -315,7 +315,7 @@ class PostgresStore implements Store {
   }
 
   async #findSubmitted(items: readonly Submit[]): Promise<Map<string, Submission>> {
-    const rows = await this.#db.query<RunRow>(`${selectRun} WHERE runs.id = ANY ($1)`, [
+    const rows = await this.#db.prepared<RunRow>(`${selectRun} WHERE runs.id = ANY ($1)`, [
       items.map(({ run }) => run.id),
     ]);
     const found = new Map<string, Submission>(
@@ -373,7 +373,7 @@ class PostgresStore implements Store {
     const token = randomUUID();
     const look = this.#floors.look(`${workflows.join('\n')}\n\n${definitions.join('\n')}`);
     try {
-      const rows = await this.#db.query<RunRow & { last: number; is_live: boolean }>(claimStatement, [
+      const rows = await this.#db.prepared<RunRow & { last: number; is_live: boolean }>(claimStatement, [
         sweep || !this.hearing ? 0 : look.from,
         worker,
         token,
@@ -397,7 +397,7 @@ class PostgresStore implements Store {
     const events = items.flatMap(({ events, now }, i) =>
       events.map(({ n, ...progress }) => ({ i, n, now, progress: JSON.stringify(progress) })),
     );
-    const rows = await this.#db.query<{ i: number }>(
+    const rows = await this.#db.prepared<{ i: number }>(
       // The lock makes an end wait for the events before it, and refuses those after it.
       `WITH held AS MATERIALIZED (
          SELECT u.i, queue.seq
@@ -430,7 +430,7 @@ class PostgresStore implements Store {
   async #finishAll(items: readonly Finish[]): Promise<boolean[]> {
     // By seq, the order in which everybody locks rows of the queue.
     const sorted = items.map((item, i) => ({ ...item, i })).sort((a, b) => a.claim.seq - b.claim.seq);
-    const rows = await this.#db.query<{ i: number }>(
+    const rows = await this.#db.prepared<{ i: number }>(
       `WITH item AS MATERIALIZED (
          SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
                               $7::timestamptz[]) AS u (i, seq, token, state, result, error, given)
@@ -517,7 +517,7 @@ class PostgresStore implements Store {
   async #news(watched: readonly Watched[]): Promise<News[]> {
     if (watched.length === 0) return [];
     // First who has ended, then the events: in this order those of an ended run are complete.
-    const rows = await this.#db.query<RunRow>(
+    const rows = await this.#db.prepared<RunRow>(
       `SELECT ${runColumns}, NULL AS queue_attempt, NULL AS claimed_at
        FROM holdfast.runs WHERE seq = ANY ($1) AND state <> 'open'`,
       [watched.map(({ seq }) => seq)],
@@ -533,7 +533,7 @@ class PostgresStore implements Store {
   }
 
   async #eventsOf(watched: readonly Watched[]): Promise<{ seq: number; events: RunEvent[] }[]> {
-    const rows = await this.#db.query<{ seq: number; n: number; at: number; progress: string }>(
+    const rows = await this.#db.prepared<{ seq: number; n: number; at: number; progress: string }>(
       `SELECT seq, n, ${ms('at')} AS at, progress
        FROM holdfast.events JOIN unnest($1::bigint[], $2::bigint[]) AS u (seq, after) USING (seq)
        WHERE n > u.after ORDER BY seq, n`,
@@ -710,7 +710,7 @@ class PostgresStore implements Store {
         return 'opened';
       }),
     get: async (id, idleMs, now) => {
-      const [row] = await this.#db.query<{
+      const [row] = await this.#db.prepared<{
         realm: string | null;
         principal: string | null;
         version: string;
@@ -789,7 +789,7 @@ class PostgresStore implements Store {
       if (isChanged) this.#emit({ kind: 'tools' });
     },
     list: async (known): Promise<Catalogue | undefined> => {
-      const rows = await this.#db.query<{ catalogue: number; definition: string | null }>(
+      const rows = await this.#db.prepared<{ catalogue: number; definition: string | null }>(
         `SELECT catalogue.revision AS catalogue, tools.definition
          FROM holdfast.catalogue LEFT JOIN holdfast.tools ON true
          WHERE catalogue.revision IS DISTINCT FROM $1
