@@ -7,8 +7,6 @@ import { ensureError, RunError } from '@holdfast/run';
 export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
 const connectMs = 5_000;
-/** How long a statement may take before its connection is given up. */
-const statementMs = 10_000;
 /** Statements that Postgres rolled back to let another one through are worth an immediate second try. */
 const maxTries = 5;
 
@@ -18,7 +16,6 @@ export function clientConfig(url: string): pg.ClientConfig {
     connectionString: url,
     application_name: 'holdfast',
     connectionTimeoutMillis: connectMs,
-    query_timeout: statementMs,
     keepAlive: true,
     types: { getTypeParser: parserOf },
   };
@@ -44,11 +41,12 @@ export class Database {
   #mayPrepare = true;
   #closed: Promise<void> | undefined;
 
-  constructor(url: string, poolSize: number) {
+  constructor(url: string, { poolSize, statementMs }: { poolSize: number; statementMs: number }) {
     this.name = nameOf(url);
     this.#pool = new pg.Pool({
       ...clientConfig(url),
       max: poolSize,
+      query_timeout: statementMs,
       idleTimeoutMillis: 60_000,
       onConnect: (client) => this.#inspect(client),
     });
