@@ -99,40 +99,42 @@ export class Listener {
 
   async #hearUntilLost(heard: () => void): Promise<void> {
     const { url, notify, onPayload, onHearing } = this.#options;
-    const { signal } = this.#closing;
     const client = new pg.Client({ ...clientConfig(url), query_timeout: answerMs });
-    const lost = new Promise<never>((_, reject) => {
-      client.on('error', reject);
-      client.on('end', () => reject(new Error('the connection ended')));
-      signal.addEventListener('abort', () => reject(new Error('closed')), { once: true });
-    });
-    lost.catch(() => {});
+    const lost = new AbortController();
+    const end = (reason?: unknown): void => {
+      lost.abort(reason);
+      // Statements under way are rejected by it.
+      client.connection.stream.destroy();
+    };
+    client.on('error', end);
+    client.on('end', end);
+    const onClose = (): void => end();
+    this.#closing.signal.addEventListener('abort', onClose, { once: true });
     const probe = `probe ${Math.random().toString(36).slice(2)}`;
-    const echo = new Promise<boolean>((resolve) => {
-      client.on('notification', ({ payload = '' }) => {
-        if (payload === probe) resolve(true);
-        else if (!payload.startsWith('probe ')) onPayload(payload);
-      });
+    const echo = new AbortController();
+    client.on('notification', ({ payload = '' }) => {
+      if (payload === probe) echo.abort();
+      else if (!payload.startsWith('probe ')) onPayload(payload);
     });
-    const patience = new AbortController();
     try {
-      await Promise.race([lost, client.connect()]);
-      await Promise.race([lost, client.query(`LISTEN ${channel}`)]);
-      await Promise.race([lost, notify(probe)]);
-      const silence = sleep(echoMs, false, { signal: patience.signal }).catch(() => false);
-      if (!(await Promise.race([lost, echo, silence]))) throw new Deaf();
-      patience.abort();
+      await client.connect();
+      await client.query(`LISTEN ${channel}`);
+      await notify(probe);
+      await sleep(echoMs, undefined, { signal: AbortSignal.any([lost.signal, echo.signal]) }).catch(() => {});
+      if (lost.signal.aborted) throw lost.signal.reason;
+      if (!echo.signal.aborted) throw new Deaf();
       this.#hearing = true;
       heard();
       onHearing();
       for (;;) {
-        await Promise.race([lost, sleep(healthMs, undefined, { signal, ref: false })]);
-        await Promise.race([lost, client.query('SELECT 1')]);
+        await sleep(healthMs, undefined, { signal: lost.signal, ref: false }).catch(() => {});
+        if (lost.signal.aborted) throw lost.signal.reason;
+        await client.query('SELECT 1');
       }
     } finally {
       this.#hearing = false;
-      patience.abort();
-      client.connection.stream.destroy();
+      this.#closing.signal.removeEventListener('abort', onClose);
+      end();
     }
   }
 }

@@ -46,6 +46,8 @@ export interface PostgresOptions {
   readonly poolSize?: number;
   /** How often listeners are told to look at everything while notifications are not heard, in milliseconds. */
   readonly pollMs?: number;
+  /** How long a statement may take before its connection is given up, in milliseconds. */
+  readonly statementMs?: number;
 }
 
 /**
@@ -63,6 +65,7 @@ export async function openPostgres({
   log = silent,
   poolSize = 10,
   pollMs = 500,
+  statementMs = 10_000,
 }: PostgresOptions): Promise<Store> {
   for (const given of [url, ...(listenUrl === 'off' ? [] : [listenUrl])]) {
     if (!URL.canParse(given))
@@ -72,7 +75,7 @@ export async function openPostgres({
       );
   }
   await prepareDatabase(url, (message) => log.warn({ store: nameOf(url) }, message));
-  const store = new PostgresStore(url, poolSize, pollMs);
+  const store = new PostgresStore(new Database(url, { poolSize, statementMs }), pollMs);
   if (listenUrl !== 'off') await store.listen(listenUrl, log);
   return store;
 }
@@ -104,8 +107,8 @@ class PostgresStore implements Store {
   #listener: Listener | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(url: string, poolSize: number, pollMs: number) {
-    this.#db = new Database(url, poolSize);
+  constructor(db: Database, pollMs: number) {
+    this.#db = db;
     const isItemsFault = (error: Error): boolean => (error as RunError).code === 'internal';
     this.#submits = new Batcher({
       flush: (items) => this.#submitAll(items),
@@ -209,7 +212,7 @@ class PostgresStore implements Store {
     submit: (run, { repeat } = {}, now) =>
       repeat === undefined ? this.#submits.add({ run, now }) : this.#submitRepeat(run, repeat, now),
     get: async (id) => {
-      const [row] = await this.#db.query<RunRow>(`${selectRun} WHERE runs.id = $1`, [id]);
+      const [row] = await this.#db.prepared<RunRow>(`${selectRun} WHERE runs.id = $1`, [id]);
       return row && toRun(row);
     },
     news: (watched) => this.#news(watched),
@@ -227,8 +230,11 @@ class PostgresStore implements Store {
       if (back.count > 0) this.#emitQueued(back.lowest);
     },
     events: async (seq) => {
-      const [news] = await this.#eventsOf([{ seq, after: 0 }]);
-      return news?.events ?? [];
+      const rows = await this.#db.query<{ n: number; at: number; progress: string }>(
+        `SELECT n, ${ms('at')} AS at, progress FROM holdfast.events WHERE seq = $1 ORDER BY n`,
+        [seq],
+      );
+      return rows.map(({ n, at, progress }) => toEvent([n, at, progress]));
     },
     list: (filter) => this.#list(filter),
     queue: async () => {
@@ -249,7 +255,7 @@ class PostgresStore implements Store {
     // More than once only for runs that were removed between the two statements.
     for (let tries = 0; left.length > 0 && tries < 5; tries++) {
       const tried = left.map((i) => items[i]!);
-      const made = await this.#insert(this.#db.query, tried);
+      const made = await this.#insert(this.#db.prepared, tried);
       for (const [i, run] of made) submissions[left[i]!] = { kind: 'fresh', run };
       if (made.size > 0) this.#emitQueued(Math.min(...[...made.values()].map(({ seq }) => seq)));
       left = left.filter((i) => submissions[i] === undefined);
@@ -315,7 +321,7 @@ class PostgresStore implements Store {
   }
 
   async #findSubmitted(items: readonly Submit[]): Promise<Map<string, Submission>> {
-    const rows = await this.#db.query<RunRow>(`${selectRun} WHERE runs.id = ANY ($1)`, [
+    const rows = await this.#db.prepared<RunRow>(`${selectRun} WHERE runs.id = ANY ($1)`, [
       items.map(({ run }) => run.id),
     ]);
     const found = new Map<string, Submission>(
@@ -369,11 +375,11 @@ class PostgresStore implements Store {
    * yet visible will be notified when it commits.
    */
   async #claim(request: ClaimRequest, now: Date | undefined): Promise<Claim[]> {
-    const { worker, workflows, definitions, definitionGraceMs, limit, sweep } = request;
+    const { worker, workflows, definitions, definitionGraceMs, limit, isDurable, sweep } = request;
     const token = randomUUID();
     const look = this.#floors.look(`${workflows.join('\n')}\n\n${definitions.join('\n')}`);
     try {
-      const rows = await this.#db.query<RunRow & { last: number; is_live: boolean }>(claimStatement, [
+      const rows = await this.#db.prepared<RunRow & { last: number; is_live: boolean }>(claimStatement, [
         sweep || !this.hearing ? 0 : look.from,
         worker,
         token,
@@ -382,6 +388,7 @@ class PostgresStore implements Store {
         definitionGraceMs,
         limit,
         now,
+        isDurable,
       ]);
       const claimed = rows.filter(({ id }) => id !== null);
       const { last, is_live } = rows[0]!;
@@ -397,7 +404,7 @@ class PostgresStore implements Store {
     const events = items.flatMap(({ events, now }, i) =>
       events.map(({ n, ...progress }) => ({ i, n, now, progress: JSON.stringify(progress) })),
     );
-    const rows = await this.#db.query<{ i: number }>(
+    const rows = await this.#db.prepared<{ i: number }>(
       // The lock makes an end wait for the events before it, and refuses those after it.
       `WITH held AS MATERIALIZED (
          SELECT u.i, queue.seq
@@ -430,7 +437,7 @@ class PostgresStore implements Store {
   async #finishAll(items: readonly Finish[]): Promise<boolean[]> {
     // By seq, the order in which everybody locks rows of the queue.
     const sorted = items.map((item, i) => ({ ...item, i })).sort((a, b) => a.claim.seq - b.claim.seq);
-    const rows = await this.#db.query<{ i: number }>(
+    const rows = await this.#db.prepared<{ i: number }>(
       `WITH item AS MATERIALIZED (
          SELECT * FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
                               $7::timestamptz[]) AS u (i, seq, token, state, result, error, given)
@@ -516,36 +523,22 @@ class PostgresStore implements Store {
 
   async #news(watched: readonly Watched[]): Promise<News[]> {
     if (watched.length === 0) return [];
-    // First who has ended, then the events: in this order those of an ended run are complete.
-    const rows = await this.#db.query<RunRow>(
-      `SELECT ${runColumns}, NULL AS queue_attempt, NULL AS claimed_at
-       FROM holdfast.runs WHERE seq = ANY ($1) AND state <> 'open'`,
-      [watched.map(({ seq }) => seq)],
-    );
-    const ended = new Map(rows.map((row) => [row.seq, toRun(row)]));
-    const events = new Map((await this.#eventsOf(watched)).map((news) => [news.seq, news.events]));
-    return watched.flatMap(({ seq }): News[] => {
-      const end = ended.get(seq);
-      const said = events.get(seq);
-      if (end === undefined && said === undefined) return [];
-      return [{ seq, events: said ?? [], ...(end && { ended: end }) }];
-    });
-  }
-
-  async #eventsOf(watched: readonly Watched[]): Promise<{ seq: number; events: RunEvent[] }[]> {
-    const rows = await this.#db.query<{ seq: number; n: number; at: number; progress: string }>(
-      `SELECT seq, n, ${ms('at')} AS at, progress
-       FROM holdfast.events JOIN unnest($1::bigint[], $2::bigint[]) AS u (seq, after) USING (seq)
-       WHERE n > u.after ORDER BY seq, n`,
+    // One statement, so that what is told as ended is told with all that it said.
+    const rows = await this.#db.prepared<(RunRow | Nulls<RunRow>) & { watched: number; said: string | null }>(
+      `SELECT u.seq AS watched, said.events AS said, ${runColumns}, NULL AS queue_attempt, NULL AS claimed_at
+       FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, after)
+       LEFT JOIN holdfast.runs ON runs.seq = u.seq AND runs.state <> 'open'
+       CROSS JOIN LATERAL (
+         SELECT json_agg(json_build_array(n, ${ms('at')}, progress) ORDER BY n)::text AS events
+         FROM holdfast.events WHERE events.seq = u.seq AND n > u.after
+       ) AS said
+       WHERE runs.seq IS NOT NULL OR said.events IS NOT NULL`,
       [watched.map(({ seq }) => seq), watched.map(({ after }) => after)],
     );
-    return [...Map.groupBy(rows, ({ seq }) => seq)].map(([seq, said]) => ({
+    return rows.map(({ watched: seq, said, ...row }) => ({
       seq,
-      events: said.map(({ n, at, progress }) => ({
-        n,
-        at: new Date(at),
-        progress: JSON.parse(progress) as RunEvent['progress'],
-      })),
+      events: said === null ? [] : (JSON.parse(said) as EventRow[]).map(toEvent),
+      ...(row.id !== null && { ended: toRun(row) }),
     }));
   }
 
@@ -710,7 +703,7 @@ class PostgresStore implements Store {
         return 'opened';
       }),
     get: async (id, idleMs, now) => {
-      const [row] = await this.#db.query<{
+      const [row] = await this.#db.prepared<{
         realm: string | null;
         principal: string | null;
         version: string;
@@ -789,7 +782,7 @@ class PostgresStore implements Store {
       if (isChanged) this.#emit({ kind: 'tools' });
     },
     list: async (known): Promise<Catalogue | undefined> => {
-      const rows = await this.#db.query<{ catalogue: number; definition: string | null }>(
+      const rows = await this.#db.prepared<{ catalogue: number; definition: string | null }>(
         `SELECT catalogue.revision AS catalogue, tools.definition
          FROM holdfast.catalogue LEFT JOIN holdfast.tools ON true
          WHERE catalogue.revision IS DISTINCT FROM $1
@@ -805,6 +798,14 @@ class PostgresStore implements Store {
       };
     },
   };
+}
+
+type Nulls<Row> = { [Column in keyof Row]: null };
+
+type EventRow = [n: number, at: number, progress: string];
+
+function toEvent([n, at, progress]: EventRow): RunEvent {
+  return { n, at: new Date(at), progress: JSON.parse(progress) as RunEvent['progress'] };
 }
 
 interface Requeued {
@@ -843,6 +844,7 @@ const leaseEnd = (now: string, leaseMs: string): string =>
 /**
  * Of one row without a run when nothing was due. The lock on the worker's row makes `recover`
  * wait for this claim, or this claim find the worker gone: a dead worker never keeps a run.
+ * A claim that need not be durable does not wait for the disk; the setting ends with it.
  *
  * @internal exported for the test of what it reads
  */
@@ -862,7 +864,11 @@ export const claimStatement = `
     FROM due WHERE queue.seq = due.seq
     RETURNING queue.seq, queue.attempt, queue.claimed_at
   )
-  SELECT sequence.last, EXISTS (SELECT FROM live) AS is_live, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at
-  FROM (SELECT last_value - 1 + is_called::integer AS last FROM holdfast.runs_seq_seq) AS sequence
+  SELECT sequence.last, sequence.commits, EXISTS (SELECT FROM live) AS is_live, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at
+  FROM (
+    SELECT last_value - 1 + is_called::integer AS last,
+           CASE WHEN NOT $9::boolean THEN set_config('synchronous_commit', 'off', true) END AS commits
+    FROM holdfast.runs_seq_seq
+  ) AS sequence
   LEFT JOIN (taken AS queue JOIN holdfast.runs USING (seq)) ON true
   ORDER BY seq`;
