@@ -30,8 +30,8 @@ export interface Standalone {
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** Opens the store and begins to work; resolves when runs are served. */
-  begin(): Promise<Store>;
+  /** Opens the store and begins to work; resolves when runs are served, to undefined when `end` came first. */
+  begin(): Promise<Store | undefined>;
   /** Drains worker and gateway together and closes the store. */
   end(): Promise<void>;
 }
@@ -66,6 +66,7 @@ export async function makeStandalone(env: Environment): Promise<Standalone> {
         readiness.failed,
         stopping.signal,
       );
+      if (store === undefined) return;
       worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
       await worker.start();
       await gateway.serveFrom(store);

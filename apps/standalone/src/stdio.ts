@@ -14,6 +14,7 @@ export async function serveOverStdio(): Promise<void> {
   const { gateway, log, settings, tools } = standalone;
   const running = runUntilSignal({ log, graceMs: settings.drainMs + 10_000, stop: () => standalone.end() });
   const store = await standalone.begin();
+  if (store === undefined) return;
   await serveHostOverStdio(gateway.endpoint!.core, process.stdin, process.stdout, settings.drainMs);
   while (await hasWork(store, tools)) await sleep(settings.pollIntervalMs);
   running.requestStop('the host closed stdin');
