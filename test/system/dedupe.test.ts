@@ -13,7 +13,7 @@ const refund = async (host: Host, order_id: string, token?: string): Promise<Ret
   runOf(await host.call('refund_order', { order_id }, { token }));
 
 test('within the window a call without a token that repeats gets the first result', async () => {
-  fleet = await Fleet.start('sqlite', { HOLDFAST_DEDUPE_WINDOW_MS: '60000' }, { gateways: 2, workers: 1 });
+  fleet = await Fleet.start('postgres', { HOLDFAST_DEDUPE_WINDOW_MS: '60000' }, { gateways: 2, workers: 1 });
   for (const era of eras) {
     const [desk, elsewhere] = [await fleet.host(era), await fleet.host(era, { gateway: 1 })];
     const ci = await fleet.host(era, { key: keys.ci });

@@ -18,7 +18,7 @@ export const keys = { desk: 'desk-key-1', ci: 'ci-key-2' } as const;
 export const adminKey = 'admin-key-3';
 
 /** Settings of a fleet that shows in a second what takes a minute in production. */
-const short: Env = {
+export const shortSettings: Env = {
   HOLDFAST_AUTH: 'keys',
   HOLDFAST_API_KEYS: JSON.stringify(keys),
   HOLDFAST_ADMIN_KEYS: JSON.stringify({ admin: adminKey }),
@@ -26,6 +26,7 @@ const short: Env = {
   HOLDFAST_DRAIN_MS: '2000',
   HOLDFAST_POLL_INTERVAL_MS: '100',
   HOLDFAST_LOG_LEVEL: 'debug',
+  HOLDFAST_TOOLS: join(root, 'examples/orders/dist/index.js'),
 };
 
 export interface Line {
@@ -67,9 +68,8 @@ export class Fleet {
     const ownStore = async (): Promise<string> =>
       kind === 'postgres' ? testDatabase() : `sqlite:${join(folder.path, 'holdfast.db')}`;
     const fleet = new Fleet(kind, folder, {
-      ...short,
+      ...shortSettings,
       HOLDFAST_STORE: changed['HOLDFAST_STORE'] ?? (await ownStore()),
-      HOLDFAST_TOOLS: join(root, 'examples/orders/dist/index.js'),
       HOLDFAST_EXAMPLES_LOG: join(folder.path, 'journal'),
       ...changed,
     });

@@ -10,7 +10,7 @@ interface Listed {
   readonly principal: { readonly realm: string; readonly id: string } | null;
 }
 
-describe.each(['standalone', 'sqlite'] as const)('runs of a %s fleet', (kind) => {
+describe.each(['standalone', 'postgres'] as const)('runs of a %s fleet', (kind) => {
   const token = 'a-token-that-is-nobody-s-business';
   let fleet: Fleet;
   /** Runs in the order in which they were made. */

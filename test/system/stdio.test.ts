@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { readJournal } from './fleet.ts';
+import { Fleet, readJournal } from './fleet.ts';
 import { envelope, messagesOfLines, textOf, type Message } from './host.ts';
 import { scratchFolder, Service, stopEverything, until, type Env } from './service.ts';
 
@@ -83,7 +83,7 @@ test('stdio serves a modern host', async () => {
   expect((await host.service.exited).code).toBe(0);
 });
 
-test('runs that were accepted end after the host has closed stdin', async () => {
+test('what a host asked before it closed stdin is run to its end and answered', async () => {
   const host = new StdioHost();
   await host.ask('initialize', greeting);
   host.tell('tools/call', { name: 'refund_order', arguments: { order_id: 'o-2', delay_ms: 500 } }, 99);
@@ -91,6 +91,8 @@ test('runs that were accepted end after the host has closed stdin', async () => 
   host.service.stdin.end();
   expect((await host.service.exited).code).toBe(0);
   expect(journal()).toEqual(['start 1', 'end 1']);
+  const answers = messagesOfLines(host.service.stdout);
+  expect(textOf(answers.find(({ id }) => id === 99)!.result!)).toBe('refunded o-2');
 });
 
 test('the run of a process that was killed goes on at the next start', async () => {
@@ -124,6 +126,21 @@ test('a run that no tool here serves does not keep the process after its host', 
   await next.ask('initialize', greeting);
   next.service.stdin.end();
   expect((await next.service.exited).code).toBe(0);
+});
+
+test('on a store that others share it serves their tools and runs none itself', async () => {
+  const fleet = await Fleet.start('postgres', {}, { gateways: 0, workers: 1 });
+  const tools = join(folder.path, 'mine.mjs');
+  writeFileSync(tools, 'throw new Error("this module is not to be loaded")');
+  const host = new StdioHost({ HOLDFAST_STORE: fleet.env['HOLDFAST_STORE']!, HOLDFAST_TOOLS: tools });
+  const params = { name: 'refund_order', arguments: { order_id: 'o-5' }, _meta: envelope };
+  const { result } = await host.ask('tools/call', params);
+  expect(textOf(result!)).toBe('refunded o-5');
+  expect(journal()).toEqual([]);
+  expect(fleet.wholeJournal().map(({ what }) => what)).toEqual(['start', 'end']);
+  host.service.stdin.end();
+  expect((await host.service.exited).code).toBe(0);
+  await fleet.dispose();
 });
 
 test('a wrong setting is told on stderr only', async () => {

@@ -1,7 +1,7 @@
 import { Agent, get } from 'node:http';
-import { afterEach, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, test } from '@jest/globals';
 import { Fleet, keys } from './fleet.ts';
-import { bearer, eras, exchange, openHost, runOf, textOf } from './host.ts';
+import { bearer, eras, exchange, openHost, runOf, textOf, type Answer } from './host.ts';
 import { startWorker, stopEverything, until, type Service } from './service.ts';
 
 let fleet: Fleet | undefined;
@@ -30,7 +30,7 @@ async function toldTwice(service: Service): Promise<unknown> {
   return service.exited;
 }
 
-test.each(['standalone', 'sqlite'] as const)(
+test.each(['standalone', 'sqlite', 'postgres'] as const)(
   'SIGTERM ends %s with 0 while a connection idles and a stream is open; another signal changes nothing',
   async (kind) => {
     fleet = await Fleet.start(kind, {}, { gateways: 1, workers: 1 });
@@ -51,8 +51,8 @@ test.each(['standalone', 'sqlite'] as const)(
   },
 );
 
-test.each(eras)('a call that waits at a gateway which stops gets its result (%s)', async (era) => {
-  fleet = await Fleet.start('sqlite', { HOLDFAST_DRAIN_MS: '10000' }, { gateways: 1, workers: 1 });
+test.each(eras)('a call that waits at the one process gets its result before that ends (%s)', async (era) => {
+  fleet = await Fleet.start('standalone', { HOLDFAST_DRAIN_MS: '20000' });
   const host = await fleet.host(era);
   const waiting = host.begin('refund_order', { order_id: 'o-1', delay_ms: 500 });
   await until(() => fleet!.wholeJournal().length > 0);
@@ -62,17 +62,61 @@ test.each(eras)('a call that waits at a gateway which stops gets its result (%s)
   expect(await exit).toEqual({ code: 0, signal: null });
 });
 
-test('a stopping gateway waits for a call no longer than the drain', async () => {
-  fleet = await Fleet.start('sqlite', { HOLDFAST_DRAIN_MS: '200' }, { gateways: 1, workers: 1 });
-  const host = await fleet.host('modern');
-  const waiting = host.begin('refund_order', { order_id: 'o-1', delay_ms: 60_000 });
-  await until(() => fleet!.wholeJournal().length > 0);
+test('the one process waits for a call no longer than the drain', async () => {
+  fleet = await Fleet.start('standalone', { HOLDFAST_DRAIN_MS: '200' });
+  const hosts = await Promise.all(eras.map((era) => fleet!.host(era)));
+  const waiting = hosts.map((host) => host.begin('refund_order', { order_id: 'o-1', delay_ms: 60_000 }));
+  await until(() => fleet!.wholeJournal().length === 2);
   expect(await toldTwice(fleet.gateways[0]!.service)).toEqual({ code: 0, signal: null });
-  await waiting.answer.catch(() => {});
+  for (const { answer } of waiting) await answer.catch(() => {});
+});
+
+describe('a call that waits at a gateway which stops is taken up at another', () => {
+  const args = { order_id: 'o-1', delay_ms: 1000 };
+
+  async function stopWhileWaiting(
+    era: (typeof eras)[number],
+  ): Promise<{ host: Awaited<ReturnType<typeof openHost>>; answer: Answer }> {
+    fleet = await Fleet.start('postgres', {}, { gateways: 2, workers: 1 });
+    const host = await fleet.host(era);
+    const waiting = host.begin('refund_order', args, { id: 7 });
+    await until(() => fleet!.wholeJournal().length > 0);
+    expect(await toldTwice(fleet.gateways[0]!.service)).toEqual({ code: 0, signal: null });
+    expect(fleet.wholeJournal().map(({ what }) => what)).toEqual(['start']);
+    return { host, answer: await waiting.answer };
+  }
+
+  test('by the last event of its stream (legacy)', async () => {
+    const { host, answer } = await stopWhileWaiting('legacy');
+    expect(answer.messages).toEqual([]);
+    const lastEventId = [...answer.body.matchAll(/^id: (.+)$/gm)].at(-1)![1]!;
+    const resumed = await exchange(fleet!.url(1), {
+      method: 'GET',
+      headers: {
+        ...bearer(keys.desk),
+        accept: 'text/event-stream',
+        'mcp-session-id': host.session!,
+        'last-event-id': lastEventId,
+      },
+    }).answer;
+    const { id, result } = resumed.messages.at(-1)!;
+    expect({ id, text: textOf(result!) }).toEqual({ id: 7, text: 'refunded o-1' });
+    expect(fleet!.wholeJournal().map(({ what }) => what)).toEqual(['start', 'end']);
+  });
+
+  test('by the state that it was given (modern)', async () => {
+    const { host, answer } = await stopWhileWaiting('modern');
+    const { result: handed } = answer.messages.at(-1)!;
+    expect(handed).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) });
+    const params = { name: 'refund_order', arguments: args, requestState: handed!['requestState'] };
+    const again = await host.send('tools/call', params, { via: fleet!.url(1) }).answer;
+    expect(textOf(again.messages.at(-1)!.result!)).toBe('refunded o-1');
+    expect(fleet!.wholeJournal().map(({ what }) => what)).toEqual(['start', 'end']);
+  });
 });
 
 test('a body that outlasts the drain of its worker is ended by another while its hosts wait', async () => {
-  fleet = await Fleet.start('sqlite', { HOLDFAST_DRAIN_MS: '200' }, { gateways: 1, workers: 1 });
+  fleet = await Fleet.start('postgres', { HOLDFAST_DRAIN_MS: '200' }, { gateways: 1, workers: 1 });
   const hosts = await Promise.all(eras.map((era) => fleet!.host(era)));
   const args = { order_id: 'o-1', delay_ms: 1500 };
   const waiting = hosts.map((host) => host.begin('refund_order', args));
@@ -91,7 +135,7 @@ test('a body that outlasts the drain of its worker is ended by another while its
 });
 
 test('a body that ends within the drain of its worker is not run again', async () => {
-  fleet = await Fleet.start('sqlite', { HOLDFAST_DRAIN_MS: '20000' }, { gateways: 1, workers: 1 });
+  fleet = await Fleet.start('postgres', { HOLDFAST_DRAIN_MS: '20000' }, { gateways: 1, workers: 1 });
   const host = await fleet.host('legacy');
   const waiting = host.begin('refund_order', { order_id: 'o-1', delay_ms: 500 });
   await until(() => fleet!.wholeJournal().length > 0);

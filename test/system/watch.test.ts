@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, expect, test } from '@jest/globals';
+import { afterAll, beforeEach, expect, test } from '@jest/globals';
 import { openHost, textOf } from './host.ts';
 import { scratchFolder, startStandalone, stopEverything, until } from './service.ts';
 
@@ -10,25 +10,33 @@ afterAll(async () => {
   folder.remove();
 });
 
+let module: string;
+beforeEach(() => {
+  mkdirSync(join(folder.path, 'tools'), { recursive: true });
+  module = join(folder.path, 'tools', 'shop.ts');
+});
+
+function write(answer: string): void {
+  writeFileSync(
+    module,
+    `import { defineTool } from '@holdfast/tools';
+     export const open = defineTool({
+       name: 'is_open', description: 'Whether the shop is open.', input: {}, run: () => ${answer},
+     });`,
+  );
+}
+
+const watched = (): ReturnType<typeof startStandalone> =>
+  startStandalone({ HOLDFAST_TOOLS: './tools/shop.ts', HOLDFAST_DRAIN_MS: '500' }, folder.path, ['--watch']);
+
 test('--watch serves a tool module as it was last written, also after one that could not be loaded', async () => {
-  const module = join(folder.path, 'tools', 'shop.ts');
-  mkdirSync(join(folder.path, 'tools'));
-  const write = (answer: string): void =>
-    writeFileSync(
-      module,
-      `import { defineTool } from '@holdfast/tools';
-       export const open = defineTool({
-         name: 'is_open', description: 'Whether the shop is open.', input: {}, run: () => ${answer},
-       });`,
-    );
   write("'open'");
-  const env = { HOLDFAST_TOOLS: './tools/shop.ts', HOLDFAST_DRAIN_MS: '500' };
-  const { service } = await startStandalone(env, folder.path, ['--watch']);
+  const { service } = await watched();
   try {
     const ask = async (): Promise<string> => {
       // Each start listens on a port of its own.
-      const [, base] = [...service.stdout.matchAll(/Holdfast serves (\S+)/g)].at(-1)!;
-      return textOf(await (await openHost('modern', base!)).call('is_open', {}));
+      const [, url] = [...service.stdout.matchAll(/Holdfast serves (\S+)/g)].at(-1)!;
+      return textOf(await (await openHost('modern', url!)).call('is_open', {}));
     };
     const answers = (text: string): Promise<true> =>
       until(async () => ((await ask().catch(() => undefined)) === text ? true : undefined));
@@ -43,4 +51,18 @@ test('--watch serves a tool module as it was last written, also after one that c
   } finally {
     expect(await service.stop()).toBe(0);
   }
+});
+
+test('--watch that is stopped while it starts again leaves no process behind', async () => {
+  write("new Promise(() => process.stderr.write('the body has begun'))");
+  const { service, base } = await watched();
+  const host = await openHost('modern', `${base}/mcp`);
+  const call = host.begin('is_open', {});
+  await service.printed(/the body has begun/);
+  write("'open'");
+  await service.printed(/a tool module changed/);
+  // Its streams close when the last process that has them is gone.
+  expect(await service.stop()).toBe(0);
+  expect(service.stdout.match(/Holdfast serves/g)).toHaveLength(1);
+  await call.answer.catch(() => {});
 });

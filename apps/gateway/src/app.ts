@@ -59,6 +59,7 @@ await startOrExit(async () => {
     readiness.failed,
     stopping.signal,
   );
+  if (open.store === undefined) return;
   await gateway.serveFrom(open.store);
   readiness.reached();
 });

@@ -16,7 +16,7 @@ export async function serve(): Promise<void> {
       await server.close();
     },
   });
-  await standalone.begin();
+  if ((await standalone.begin()) === undefined) return;
   process.stdout.write(welcome(standalone, server.port));
 }
 

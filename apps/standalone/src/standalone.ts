@@ -30,21 +30,29 @@ export interface Standalone {
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** Opens the store and begins to work; resolves when runs are served. */
-  begin(): Promise<Store>;
+  /** Opens the store and begins to work; resolves when runs are served, to undefined when `end` came first. */
+  begin(): Promise<Store | undefined>;
   /** Drains worker and gateway together and closes the store. */
   end(): Promise<void>;
 }
 
-/** @throws ConfigError, or RunError for tools that cannot be served */
-export async function makeStandalone(env: Environment): Promise<Standalone> {
+/**
+ * @param runsTools  whether this process runs tools; otherwise workers elsewhere do, on the same store
+ * @throws ConfigError, or RunError for tools that cannot be served
+ */
+export async function makeStandalone(
+  env: Environment,
+  runsTools: (settings: StandaloneSettings) => boolean = () => true,
+): Promise<Standalone> {
   const settings = readStandaloneSettings(env);
   const log = createLogger({ level: settings.logLevel, name: 'standalone', destination: 'stderr' });
   crashOnUnhandled({ log });
   for (const { variable, message } of unknownVariables(env, knownVariables)) log.warn({ variable }, message);
 
   resolveOurPackagesEverywhere();
-  const tools = await loadTools(settings.tools.map(ourExamples), process.cwd());
+  const tools = runsTools(settings)
+    ? await loadTools(settings.tools.map(ourExamples), process.cwd())
+    : undefined;
   const health = createHealth();
   const metrics = createMetrics();
   const gateway = await Gateway.create({ settings, version, log, metrics });
@@ -54,7 +62,7 @@ export async function makeStandalone(env: Environment): Promise<Standalone> {
   return {
     settings,
     gateway,
-    tools,
+    tools: tools ?? [],
     health,
     metrics,
     log,
@@ -66,8 +74,11 @@ export async function makeStandalone(env: Environment): Promise<Standalone> {
         readiness.failed,
         stopping.signal,
       );
-      worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
-      await worker.start();
+      if (store === undefined) return;
+      if (tools !== undefined) {
+        worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
+        await worker.start();
+      }
       await gateway.serveFrom(store);
       readiness.reached();
       return store;

@@ -7,14 +7,18 @@ import { makeStandalone } from './standalone.js';
 
 /**
  * Serves one host over stdin and stdout. When the host goes, runs that were accepted are ended
- * first; those of a process that was killed go on at the next start (BEHAVIOURS 68).
+ * first; those of a process that was killed go on at the next start.
+ *
+ * A store that other machines share has workers of its own. There the tools are theirs: a set that
+ * a host's child registered, the examples to begin with, would replace them (BEHAVIOURS 68, 71).
  */
 export async function serveOverStdio(): Promise<void> {
-  const standalone = await makeStandalone(process.env);
+  const standalone = await makeStandalone(process.env, ({ store }) => !store.startsWith('postgres'));
   const { gateway, log, settings, tools } = standalone;
   const running = runUntilSignal({ log, graceMs: settings.drainMs + 10_000, stop: () => standalone.end() });
   const store = await standalone.begin();
-  await serveHostOverStdio(gateway.endpoint!.core, process.stdin, process.stdout);
+  if (store === undefined) return;
+  await serveHostOverStdio(gateway.endpoint!.core, process.stdin, process.stdout, settings.drainMs);
   while (await hasWork(store, tools)) await sleep(settings.pollIntervalMs);
   running.requestStop('the host closed stdin');
 }

@@ -19,12 +19,14 @@ export async function serveAndWatch(): Promise<void> {
   let child = start();
   let settling: NodeJS.Timeout | undefined;
   let restarting = false;
+  let stopping = false;
 
   const restart = async (): Promise<void> => {
-    if (restarting) return;
+    if (restarting || stopping) return;
     restarting = true;
     process.stderr.write('a tool module changed; starting again\n');
     await stop(child, 'SIGTERM');
+    if (stopping) return; // what was started now would outlive us
     child = start();
     restarting = false;
   };
@@ -44,7 +46,7 @@ export async function serveAndWatch(): Promise<void> {
     process.stderr.write('--watch: HOLDFAST_TOOLS names no file, so there is nothing to watch\n');
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.once(signal, () => {
-      restarting = true;
+      stopping = true;
       void stop(child, signal).then((code) => process.exit(code));
     });
   }

@@ -50,6 +50,7 @@ await startOrExit(async () => {
     readiness.failed,
     stopping.signal,
   ));
+  if (store === undefined) return;
   const worker = (open.worker = new Worker({ store, tools, settings, log, observer: metrics.worker() }));
   metrics.queue(() => store.runs.queue());
   await worker.start();

@@ -10,11 +10,17 @@ import { codes, errorMessage, ProtocolRefusal } from './wire-errors.js';
 
 /**
  * Serves one host over a pair of streams, both eras, nobody authenticated (BEHAVIOURS 64, 68).
- * Resolves when the host closes its end.
+ * Resolves when the host has closed its end and what it asked is answered: it may be a pipe that
+ * still reads. Answers are waited for no longer than `graceMs` from there.
  */
-export function serveHostOverStdio(parts: ModernParts, input: Readable, output: Writable): Promise<void> {
+export function serveHostOverStdio(
+  parts: ModernParts,
+  input: Readable,
+  output: Writable,
+  graceMs = 0,
+): Promise<void> {
   return new Promise((resolve) => {
-    const transport = new LineTransport(input, output, () => {
+    const transport = new LineTransport(input, output, graceMs, () => {
       void handle.close();
       resolve();
     });
@@ -31,13 +37,18 @@ class LineTransport implements Transport {
   onclose?: () => void;
   readonly #input: Readable;
   readonly #output: Writable;
+  readonly #graceMs: number;
   readonly #onEnd: () => void;
+  /** Requests that have no answer yet. */
+  readonly #unanswered = new Set<unknown>();
+  #grace: NodeJS.Timeout | undefined;
   readonly #decoder = new StringDecoder('utf8');
   #rest: string[] = [];
 
-  constructor(input: Readable, output: Writable, onEnd: () => void) {
+  constructor(input: Readable, output: Writable, graceMs: number, onEnd: () => void) {
     this.#input = input;
     this.#output = output;
+    this.#graceMs = graceMs;
     this.#onEnd = onEnd;
   }
 
@@ -45,7 +56,8 @@ class LineTransport implements Transport {
     this.#input.on('data', (chunk: Buffer) => this.#take(this.#decoder.write(chunk)));
     this.#input.once('end', () => {
       this.#take(`${this.#decoder.end()}\n`);
-      this.#onEnd();
+      this.#grace = setTimeout(() => this.#onEnd(), this.#graceMs);
+      this.#endOnceAnswered();
     });
     // A host that is gone cannot be written to; its end of input tells us.
     this.#output.on('error', () => {});
@@ -53,6 +65,18 @@ class LineTransport implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     this.#output.write(`${restoreNumbers(writeJson(message)!)}\n`);
+    if (!('method' in message)) this.#settle(message.id);
+  }
+
+  #settle(id: unknown): void {
+    this.#unanswered.delete(id);
+    this.#endOnceAnswered();
+  }
+
+  #endOnceAnswered(): void {
+    if (this.#grace === undefined || this.#unanswered.size > 0) return;
+    clearTimeout(this.#grace);
+    this.#onEnd();
   }
 
   async close(): Promise<void> {
@@ -75,7 +99,12 @@ class LineTransport implements Transport {
     try {
       const message = readLine(line);
       readMessage(message);
-      this.onmessage?.(withPlainNumbers(message) as JSONRPCMessage);
+      const plain = withPlainNumbers(message) as JSONRPCMessage;
+      if ('method' in plain && 'id' in plain) this.#unanswered.add(plain.id);
+      this.onmessage?.(plain);
+      // Nothing more is sent for a request that its host took back (BEHAVIOURS 54).
+      if ('method' in plain && plain.method === 'notifications/cancelled')
+        this.#settle(plain.params?.['requestId']);
     } catch (error) {
       if (!(error instanceof ProtocolRefusal)) throw error;
       this.#output.write(`${errorMessage(null, error)}\n`);

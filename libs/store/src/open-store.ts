@@ -43,22 +43,24 @@ function synchronousOf(query: string | undefined): 'full' | 'normal' {
 
 /**
  * Opens the store as soon as it can be reached: tries again for ever, telling `onFailure` each time.
+ * Resolves to undefined when `signal` aborts before that: who aborts ends the process, and with 0.
  *
- * @throws RunError `store-unfit`, which trying again does not help; the reason of `signal`
+ * @throws RunError `store-unfit`, which trying again does not help
  */
 export async function openStoreWhenThere(
   url: string,
   options: OpenOptions,
   onFailure: (error: RunError) => void,
   signal: AbortSignal,
-): Promise<Store> {
-  for (let pauseMs = 250; ; pauseMs = Math.min(pauseMs * 2, 5_000)) {
+): Promise<Store | undefined> {
+  for (let pauseMs = 250; !signal.aborted; pauseMs = Math.min(pauseMs * 2, 5_000)) {
     try {
       return await openStore(url, options);
     } catch (error) {
       if (!(error instanceof RunError) || error.code !== 'store-unavailable') throw error;
       onFailure(error);
-      await sleep(pauseMs, undefined, { signal });
+      await sleep(pauseMs, undefined, { signal }).catch(() => {});
     }
   }
+  return undefined;
 }

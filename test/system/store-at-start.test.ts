@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { startTcpProxy, testDatabase, type TcpProxy } from '../servers/index.ts';
+import { adminKey, keys, shortSettings } from './fleet.ts';
+import { bearer, eras, exchange, greeting, openHost, textOf } from './host.ts';
+import { Service, stopEverything, until, type App, type Env } from './service.ts';
+
+/** Between the services and their store; nothing gets through before a test lets it. */
+let network: TcpProxy;
+let settings: Env;
+let password: string;
+beforeEach(async () => {
+  const database = new URL(await testDatabase());
+  network = await startTcpProxy({ host: database.hostname, port: Number(database.port) });
+  network.refuse(true);
+  database.hostname = '127.0.0.1';
+  database.port = String(network.port);
+  // A server that trusts everybody does not look at it.
+  if (database.password === '') database.password = 'hunter2';
+  ({ password } = database);
+  settings = { ...shortSettings, HOLDFAST_STORE: database.href, HOLDFAST_OPS_PORT: '0', HOLDFAST_PORT: '0' };
+});
+afterEach(async () => {
+  await stopEverything();
+  await network.close();
+});
+
+/** A service that looks for its store in vain, and where its `/readyz` is. */
+async function startInVain(app: App): Promise<{ service: Service; base: string; ops: string }> {
+  const service = new Service(app, settings);
+  await service.printed(/"msg":"the store cannot be reached; trying again"/);
+  const event = service.log.find(({ port, opsPort }) => port !== undefined || opsPort !== undefined)!;
+  const { port, opsPort = port } = event as { port?: number; opsPort?: number };
+  return { service, base: `http://127.0.0.1:${port}`, ops: `http://127.0.0.1:${opsPort}` };
+}
+
+test('a gateway without its store listens and says so, and serves as soon as the store is there', async () => {
+  const gateway = await startInVain('gateway');
+  const worker = await startInVain('worker');
+  for (const { ops } of [gateway, worker]) {
+    expect((await fetch(`${ops}/healthz`)).status).toBe(200);
+    const ready = await fetch(`${ops}/readyz`);
+    expect(ready.status).toBe(503);
+    expect(await ready.json()).toEqual({
+      ok: false,
+      failing: [{ name: 'store', reason: expect.stringMatching(/./) }],
+    });
+  }
+  for (const era of eras) {
+    const answer = await exchange(`${gateway.base}/mcp`, greeting(era, bearer(keys.desk))).answer;
+    expect(answer.status).toBe(503);
+    expect(answer.messages[0]?.error).toEqual({ code: -32603, message: 'internal error' });
+  }
+  expect((await fetch(`${gateway.base}/api/runs`, { headers: bearer(adminKey) })).status).toBe(503);
+
+  network.refuse(false);
+  for (const { ops } of [gateway, worker]) await until(async () => (await fetch(`${ops}/readyz`)).ok);
+  for (const era of eras) {
+    const host = await openHost(era, `${gateway.base}/mcp`, keys.desk);
+    expect(textOf(await host.call('lookup_order', { order_id: 'o-1' }))).toBe('o-1: shipped');
+  }
+  for (const { service } of [gateway, worker]) {
+    expect(await service.stop()).toBe(0);
+    expect(service.stdout + service.stderr).not.toContain(password);
+  }
+});
+
+test.each(['gateway', 'worker', 'standalone'] as const)(
+  'a %s that waits for its store ends with 0 on SIGTERM',
+  async (app) => {
+    const service = new Service(app, settings);
+    await service.printed(/"msg":"the store cannot be reached; trying again"/);
+    expect(await service.stop()).toBe(0);
+    expect(service.stderr).not.toContain('AbortError');
+  },
+);
+
+test('a store that hangs instead of refusing does not keep a gateway from ending', async () => {
+  network.refuse(false);
+  network.blackhole(true);
+  const service = new Service('gateway', settings);
+  await service.printed(/"msg":"gateway listens"/);
+  await until(() => network.connections > 0);
+  expect(await service.stop()).toBe(0);
+});
