@@ -2,7 +2,7 @@ import { expect } from '@jest/globals';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Fleet } from './fleet.ts';
-import { resultOf, runOf, type Host, type ToolResult } from './host.ts';
+import { eras, resultOf, runOf, type Host, type ToolResult } from './host.ts';
 import { root, startWorker, until, type Service } from './service.ts';
 
 export const breakableTools = join(root, 'test/system/tools/breakable.ts');
@@ -22,16 +22,44 @@ export function refund(args: Record<string, unknown> = {}, tool = 'refund_again'
   return { tool, args: { order_id, ...args }, token: `token-${order_id}` };
 }
 
+/** Hosts of both eras with one key: a call that both send with one token is one run. */
+export function bothEras(fleet: Fleet): Promise<Host[]> {
+  return Promise.all(eras.map((era) => fleet.host(era)));
+}
+
 /**
- * A host that does not give up: where a connection breaks, or the server says that it failed, it
- * sends the same call with its token to the next gateway, until it has an answer.
+ * All hosts send a call and do not give up: where a connection breaks, or the server says that
+ * it failed, they send it again with its token to the next gateway, until they have an answer.
+ * All of them must get the one result; `sent` tells how often each had to send.
  */
 export async function persist(
   fleet: Fleet,
+  hosts: readonly Host[],
+  call: Call,
+  { gateway = 0 } = {},
+): Promise<{ readonly result: ToolResult; readonly sent: readonly number[] }> {
+  const answers = await Promise.all(hosts.map((host) => persistOne(fleet, host, call, gateway)));
+  const [{ result }] = answers as [(typeof answers)[0]];
+  for (const other of answers) {
+    expect(saidIn(other.result)).toEqual(saidIn(result));
+    expect(runOf(other.result)).toMatchObject({ id: runOf(result).id, attempt: runOf(result).attempt });
+  }
+  return { result, sent: answers.map(({ sent }) => sent) };
+}
+
+/** What a result says, without what each era adds. */
+const saidIn = ({ content, structuredContent, isError }: ToolResult): object => ({
+  content,
+  structuredContent,
+  isError,
+});
+
+async function persistOne(
+  fleet: Fleet,
   host: Host,
   { tool, args, token }: Call,
-  { gateway = 0 } = {},
-): Promise<{ readonly result: ToolResult; readonly sent: number }> {
+  gateway: number,
+): Promise<{ result: ToolResult; sent: number }> {
   let sent = 0;
   const result = await until(async () => {
     try {
@@ -84,19 +112,21 @@ export async function runIdOf(fleet: Fleet, state: string, gateway = 0): Promise
   return id;
 }
 
-/** Every gateway gives the same result again, and nothing is left undone. */
+/** Every gateway gives every host the same result again, and nothing is left undone. */
 export async function expectSettled(
   fleet: Fleet,
-  host: Host,
+  hosts: readonly Host[],
   { tool, args, token }: Call,
   result: ToolResult,
 ): Promise<void> {
-  for (const gateway of fleet.gateways.keys()) {
-    const repeat = await host.call(tool, args, { token, via: fleet.url(gateway) });
-    expect(repeat).toEqual({
-      ...result,
-      _meta: { ...result._meta, 'holdfast/run': { ...runOf(result), reattached: true } },
-    });
+  for (const host of hosts) {
+    for (const gateway of fleet.gateways.keys()) {
+      const repeat = await host.call(tool, args, { token, via: fleet.url(gateway) });
+      expect(repeat).toMatchObject({
+        ...result,
+        _meta: { 'holdfast/run': { ...runOf(result), reattached: true } },
+      });
+    }
   }
   for (const state of ['queued', 'running'])
     expect((await fleet.api(`/runs?state=${state}`)).body['runs']).toEqual([]);

@@ -54,7 +54,7 @@ export async function attemptRun({
       report({
         value,
         ...(typeof total === 'number' && Number.isFinite(total) && { total }),
-        ...(typeof message === 'string' && { message: storable(message) }),
+        ...(typeof message === 'string' && { message: message.toWellFormed() }),
       });
     },
     http: (input, init) =>
@@ -76,11 +76,6 @@ export async function attemptRun({
     outcome: run.toolClass === 'write' ? 'unknown' : 'ran',
     retryable: run.toolClass === 'read',
   });
-}
-
-/** Not every store keeps U+0000 and lone surrogates as text; JSON escapes them, but this is no JSON. Both become U+FFFD. */
-function storable(message: string): string {
-  return message.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
 async function execute(tool: Tool, run: Run, context: ToolContext): Promise<RunEnd> {
