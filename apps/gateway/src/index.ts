@@ -1,3 +1,9 @@
 export { Gateway, type GatewayParts } from './gateway.js';
 export { serveGateway, type GatewayServer } from './http-server.js';
-export { isLoopback, servingRules, servingSettings, type ServingSettings } from './settings.js';
+export {
+  gatewaySettings,
+  isLoopback,
+  servingRules,
+  servingSettings,
+  type ServingSettings,
+} from './settings.js';

@@ -124,6 +124,7 @@ export const servingSettings = {
   }),
   runIdKeysPrevious: setting.hexKeys('HOLDFAST_RUN_ID_KEYS_PREVIOUS', {
     about: 'earlier keys, under which runs are still found',
+    defaultText: 'none',
     default: [],
   }),
   identityModule: setting.string('HOLDFAST_IDENTITY_MODULE', {

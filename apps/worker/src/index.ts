@@ -1,1 +1,1 @@
-export { workingSettings, type WorkingSettings } from './settings.js';
+export { workerSettings, workingSettings, type WorkingSettings } from './settings.js';

@@ -13,7 +13,7 @@ export const workingSettings = {
     default: 'default',
   }),
   leaseMs: setting.duration('HOLDFAST_LEASE_MS', {
-    about: 'how long a worker that is not heard of keeps its runs; renewed at a third',
+    about: 'how long a silent worker keeps its runs; renewed at a third of it, at the latest after 5 s',
     default: 30_000,
     min: 100,
   }),

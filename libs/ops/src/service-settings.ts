@@ -28,6 +28,7 @@ export const sharedStore = setting.string('HOLDFAST_STORE', {
 export const ownStore = setting.string('HOLDFAST_STORE', {
   about: 'where runs, sessions and tools are kept',
   default: 'sqlite:./data/holdfast.db',
+  defaultText: '`sqlite:./data/holdfast.db`',
   secret: true,
   check: storeProblem,
 });

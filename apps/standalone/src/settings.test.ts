@@ -1,0 +1,11 @@
+import { expect, test } from '@jest/globals';
+import { gatewaySettings } from '@holdfast/gateway';
+import { knownVariables } from '@holdfast/ops';
+import { workerSettings } from '@holdfast/worker';
+import { standaloneSettings } from './settings.js';
+
+test('the known variables are those that some service reads', () => {
+  const specs = [gatewaySettings, workerSettings, standaloneSettings];
+  const read = specs.flatMap((spec) => Object.values(spec).map(({ variable }) => variable));
+  expect([...knownVariables].sort()).toEqual([...new Set(read)].sort());
+});
