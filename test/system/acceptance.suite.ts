@@ -362,6 +362,7 @@ export function acceptanceCases(kind: Fleet['kind']): void {
     'C11 a call that was cut off and is made again elsewhere gets the one result (%s)',
     async (era) => {
       const first = await fleet.host(era);
+      const second = await fleet.host(era, { gateway: 1 });
       const options = { token: `c11-${era}` };
       const args = { order_id: 'o-17', delay_ms: 1000 };
       const since = fleet.wholeJournal().length;
@@ -370,7 +371,6 @@ export function acceptanceCases(kind: Fleet['kind']): void {
       cut.cut();
       await expect(cut.answer).rejects.toThrow();
 
-      const second = await fleet.host(era, { gateway: 1 });
       expect(story(runId)).toBe('start');
       const again = await Promise.all([
         second.call('refund_order', args, options),
