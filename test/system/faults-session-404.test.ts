@@ -67,7 +67,7 @@ describe('F01: a host keeps its session id across a restart of every gateway', (
     const { status, messages } = await send(host.session);
     expect(status).toBe(404);
     expect(messages).toEqual([
-      { jsonrpc: '2.0', id: 1, error: { code: -32001, message: expect.any(String) } },
+      { jsonrpc: '2.0', id: null, error: { code: -32001, message: expect.any(String) } },
     ]);
   });
 });
