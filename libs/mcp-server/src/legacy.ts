@@ -49,7 +49,6 @@ export interface LegacyParts {
   readonly mode: 'sessions' | 'stateless';
   readonly hostCancel: 'detach' | 'cancel';
   readonly keepAliveMs: number;
-  /** Sign the ids of events; the same on every replica. */
   readonly log: Log;
 }
 

@@ -23,8 +23,7 @@ describe('a session', () => {
         const body = method === 'POST' ? ping : undefined;
         const answer = await gateway.send({ method, headers: { 'mcp-session-id': id }, body }).answer;
         expect([id, method, answer.status]).toEqual([id, method, 404]);
-        // The id of the request is in the answer to a POST.
-        bodies.add(answer.body.replace('"id":1', '"id":null'));
+        bodies.add(answer.body);
       }
     }
     expect([...bodies]).toEqual([
