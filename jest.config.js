@@ -7,7 +7,7 @@ const workspace = {
 
 export default {
   testMatch: ['<rootDir>/{apps,libs,examples,test}/**/*.test.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '/dist/'],
+  testPathIgnorePatterns: ['/node_modules/', '/dist/', '<rootDir>/test/slow/'],
   modulePathIgnorePatterns: ['/dist/', '/test/interop/node_modules/'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { ...workspace, '^(\\.{1,2}/.*)\\.js$': '$1' },

@@ -2,7 +2,7 @@ import { expect } from '@jest/globals';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Fleet } from './fleet.ts';
-import { eras, resultOf, runOf, type Host, type ToolResult } from './host.ts';
+import { errorNameOf, eras, resultOf, runOf, type Host, type ToolResult } from './host.ts';
 import { root, startWorker, until, type Service } from './service.ts';
 
 export const breakableTools = join(root, 'test/system/tools/breakable.ts');
@@ -64,7 +64,9 @@ async function persistOne(
   const result = await until(async () => {
     try {
       const answer = await host.begin(tool, args, { token, via: fleet.url(gateway + sent++) }).answer;
-      return answer.status < 500 ? resultOf(answer) : undefined;
+      if (answer.status >= 500) return undefined;
+      const answered = resultOf(answer);
+      return errorNameOf(answered) === 'InternalError' ? undefined : answered;
     } catch (error) {
       if ((error as { status?: number }).status !== undefined) throw error;
       return undefined;

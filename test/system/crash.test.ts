@@ -148,18 +148,22 @@ describe.each(['standalone', 'sqlite', 'postgres'] as const)('on %s', (kind) => 
   });
 
   test('a worker that was stopped while another took over cannot overwrite the result', async () => {
-    const call = refund({ freezes: 'done' });
-    const { result, sent } = await persist(fleet, hosts, call);
-    expect(textOf(result)).toBe(`refunded ${call.args.order_id} at attempt 2`);
-    expect(sent).toEqual([1, 1]);
+    const call = refund({ freezes: 'done', lingers: true });
+    const answered = persist(fleet, hosts, call);
+    await waiting(fleet, call);
+    const runId = await runIdOf(fleet, 'running');
+    // The late result comes first: it must not become the run's.
     for (const worker of executors(fleet)) worker.send('SIGCONT');
-    const runId = runOf(result).id;
     await until(() =>
       executors(fleet).some(({ log }) =>
         log.some((line) => line['runId'] === runId && /^late result discarded/.test(String(line['msg']))),
       ),
     );
-    expect(await fleet.run(runId)).toMatchObject({ state: 'succeeded', attempt: 2 });
+    expect(await fleet.run(runId)).toMatchObject({ state: 'running', attempt: 2 });
+    release(fleet, call);
+    const { result, sent } = await answered;
+    expect(textOf(result)).toBe(`refunded ${call.args.order_id} at attempt 2`);
+    expect(sent).toEqual([1, 1]);
     await expectSettled(fleet, hosts, call, result);
   });
 });

@@ -120,15 +120,18 @@ describe('F174: a worker loses its lease and comes back', () => {
   }
 
   test('F174 stopped after its body: its late write is refused and logged', async () => {
-    const call = refund({ freezes: 'done' });
+    const call = refund({ freezes: 'done', lingers: true });
     const startedAt = performance.now();
-    const { result, sent } = await persist(fleet, hosts, call);
-    expect(textOf(result)).toBe(`refunded ${call.args.order_id} at attempt 2`);
+    const answered = persist(fleet, hosts, call);
+    await waiting(fleet, call);
+    const id = await runIdOf(fleet, 'running');
     await until(() => performance.now() - startedAt > 3 * leaseMs);
     for (const worker of fleet.workers) worker.send('SIGCONT');
-    const { id } = runOf(result);
     await logged(id, /^late result discarded/);
-    expect(await fleet.run(id)).toMatchObject({ state: 'succeeded', attempt: 2 });
+    expect(await fleet.run(id)).toMatchObject({ state: 'running', attempt: 2 });
+    release(fleet, call);
+    const { result, sent } = await answered;
+    expect(textOf(result)).toBe(`refunded ${call.args.order_id} at attempt 2`);
     expect(sent).toEqual([1, 1]);
     await expectSettled(fleet, hosts, call, result);
   });

@@ -157,11 +157,16 @@ async function ready({ service, ops }: Listening): Promise<void> {
   });
 }
 
-/** Looks again until there is something. The test's own time limit is the limit. */
+/** Longer than the time limit of any test here. */
+const hopelessMs = 180_000;
+
+/** Looks again until there is something. The test's own time limit is the limit; after it nobody looks for ever. */
 export async function until<T>(look: () => Promise<T> | T): Promise<NonNullable<T>> {
+  const began = performance.now();
   for (;;) {
     const found = await look();
     if (found) return found;
+    if (performance.now() - began > hopelessMs) throw new Error('it did not come about in three minutes');
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

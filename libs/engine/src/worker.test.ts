@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { endsOfCancel, freshRunId, type Run, type RunId } from '@holdfast/run';
+import { endsOfCancel, freshRunId, RunError, type Run, type RunId } from '@holdfast/run';
 import { openStore, type Store } from '@holdfast/store';
 import { defineTool, type Tool } from '@holdfast/tools';
 import { z } from 'zod';
@@ -246,6 +246,29 @@ test('as many bodies run at once as the setting says, and no more', async () => 
   hold.open();
   for (const id of ids) await end(store, id);
   expect(most).toBe(3);
+});
+
+test('a claim that was made, though its answer was lost, is found and made again', async () => {
+  const store = await memoryStore();
+  let lost = 0;
+  const claim: Store['runs']['claim'] = async (request) => {
+    const claims = await store.runs.claim(request);
+    if (claims.length === 0 || lost > 0) return claims;
+    lost = claims.length;
+    throw new RunError('store-unavailable', 'the connection ended');
+  };
+  const unlucky = new Proxy(store, {
+    get: (target, name: keyof Store) => {
+      if (name === 'runs') return { ...target.runs, claim };
+      const value = target[name];
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  await makeWorker(unlucky, [tool((_args, { attempt }) => `attempt ${attempt}`)]).start();
+  const ids = await Promise.all(Array.from({ length: 3 }, () => submit(store)));
+  const runs = await Promise.all(ids.map((id) => end(store, id)));
+  expect(lost).toBeGreaterThan(0);
+  expect(runs.filter(({ attempt }) => attempt === 2)).toHaveLength(lost);
 });
 
 test('two workers on one store end every run once', async () => {

@@ -47,6 +47,8 @@ interface Held {
 
 /** A run submitted against another definition is left this long to workers that match it. */
 const definitionGraceMs = 1_000;
+/** A statement that was sent is done in this time, or never. */
+const claimLastsMs = 15_000;
 /** Progress beyond this many values in one attempt is thinned to one a second. */
 const maxProgressEvents = 1_000;
 
@@ -68,6 +70,8 @@ export class Worker {
   #id = randomUUID();
   #unsubscribe: (() => void) | undefined;
   #claiming: Promise<void> | undefined;
+  /** Until then claims may come to light whose answer was lost. */
+  #unheardUntil = -Infinity;
   #claimAgain: 'no' | 'behind-last' | 'sweep' = 'no';
   #beating: Promise<void> | undefined;
   #drained: Promise<void> | undefined;
@@ -228,6 +232,7 @@ export class Worker {
       const sweep = this.#claimAgain === 'sweep';
       this.#claimAgain = 'no';
       try {
+        if (sweep) await this.#releaseUnheard();
         const claims = await this.#store.runs.claim({
           worker: this.#id,
           workflows: [...this.#tools.keys()],
@@ -240,6 +245,7 @@ export class Worker {
         if (claims.length === limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
         for (const claim of claims) this.#begin(claim);
       } catch (error) {
+        this.#unheardUntil = performance.now() + Math.max(this.#settings.leaseMs, claimLastsMs);
         this.#log.warn(
           { worker: this.#id, err: ensureError(error) },
           'nothing claimed; trying again at the next beat',
@@ -247,6 +253,19 @@ export class Worker {
         return;
       }
     }
+  }
+
+  /**
+   * A claim that failed here may have been made all the same, and then its runs would be held by
+   * a worker that lives and does not know of them. Looked for more than once, because the store
+   * may make it after the connection was lost. No claim of ours is under way meanwhile.
+   */
+  async #releaseUnheard(): Promise<void> {
+    if (performance.now() > this.#unheardUntil) return;
+    const known = [...this.#held.values()].map(({ claim }) => claim.token);
+    const runs = await this.#store.workers.releaseUnknown(this.#id, known);
+    if (runs > 0)
+      this.#log.warn({ worker: this.#id, runs }, 'runs given back; the answer to their claim was lost');
   }
 
   #begin(claim: Claim): void {

@@ -309,6 +309,24 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
       });
     });
 
+    test('a claim whose answer was lost is given back by its worker, which keeps those it knows of', async () => {
+      const request = await worker();
+      const [lost, held] = [await submit(request), await submit(request)];
+      await store.runs.claim({ ...request, limit: 1 }, instant(1));
+      const [claim] = await store.runs.claim({ ...request, limit: 1 }, instant(2));
+      expect(claim!.seq).toBe(held.seq);
+      const foreign = await worker();
+      const other = await submit(foreign);
+      await store.runs.claim(foreign, instant(2));
+
+      expect(await store.workers.releaseUnknown(request.worker, [claim!.token])).toBe(1);
+      expect(await store.runs.get(lost.id)).toMatchObject({ state: 'queued' });
+      for (const { id } of [held, other])
+        expect(await store.runs.get(id)).toMatchObject({ state: 'running' });
+      expect(await store.workers.releaseUnknown(request.worker, [claim!.token])).toBe(0);
+      expect(await store.workers.releaseUnknown(request.worker, [])).toBe(1);
+    });
+
     describe('cancel', () => {
       const error = (message: string) =>
         ({ name: 'RunCancelled', message, outcome: 'unknown', retryable: false }) as const;

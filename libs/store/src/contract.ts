@@ -223,6 +223,13 @@ export interface WorkerStore {
    */
   renew(id: string, leaseMs: number, now?: Date): Promise<boolean>;
 
+  /**
+   * Gives back to the queue what a worker holds under none of the claim tokens `known`: claims
+   * that were made and whose answer never reached it.
+   * @returns how many runs
+   */
+  releaseUnknown(id: string, known: readonly string[]): Promise<number>;
+
   /** Ends a lease at once. What the worker still holds goes back to the queue. */
   leave(id: string): Promise<void>;
 

@@ -667,6 +667,16 @@ class PostgresStore implements Store {
       );
       return rows.length === 1;
     },
+    releaseUnknown: async (id, known) => {
+      const back = await this.#requeue(
+        this.#db.query,
+        'worker = $2 AND token <> ALL ($3::text[])',
+        id,
+        known,
+      );
+      if (back.count > 0) this.#emitQueued(back.lowest);
+      return back.count;
+    },
     leave: async (id) => {
       const back = await this.#db.transaction(async (query) => {
         await query('DELETE FROM holdfast.workers WHERE id = $1', [id]);

@@ -530,6 +530,14 @@ class SqliteStore implements Store {
         () => this.#run('UPDATE workers SET lease_until = ? WHERE id = ?', now.getTime() + leaseMs, id) === 1,
         true,
       ),
+    releaseUnknown: (id, known) =>
+      this.#write(() =>
+        this.#requeue(
+          'worker = ? AND token NOT IN (SELECT value FROM json_each(?))',
+          id,
+          JSON.stringify(known),
+        ),
+      ),
     leave: (id) =>
       this.#write(() => {
         this.#run('DELETE FROM workers WHERE id = ?', id);

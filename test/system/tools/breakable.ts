@@ -21,6 +21,8 @@ const input = z.strictObject({
   freezes: step.optional(),
   /** Where every attempt waits for `release`. At `done` it blocks the event loop of its worker. */
   waits: step.optional(),
+  /** From the second attempt on the body waits for `release`. */
+  lingers: z.boolean().optional(),
 });
 type Input = z.infer<typeof input>;
 
@@ -65,7 +67,7 @@ function refund(name: string, onCrash: 'rerun' | 'unknown'): Tool {
       note('start', name, ctx);
       ctx.log.info({ pid: process.pid }, 'body began');
       breakAt('body', args);
-      await waitAt('body', args, ctx.signal);
+      await waitAt('body', args.lingers && ctx.attempt > 1 ? { ...args, waits: 'body' } : args, ctx.signal);
       note('end', name, ctx);
       const value = `refunded ${args.order_id} at attempt ${ctx.attempt}`;
       return {
