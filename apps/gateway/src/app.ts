@@ -55,7 +55,7 @@ await startOrExit(async () => {
 
   open.store = await openStoreWhenThere(
     settings.store,
-    { listenUrl: settings.storeListenUrl, log },
+    { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },
     readiness.failed,
     stopping.signal,
   );

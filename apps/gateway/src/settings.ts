@@ -1,11 +1,19 @@
 import { isIP } from 'node:net';
 import { jwtAlgorithms } from '@holdfast/mcp-server';
-import { opsSettings, rule, serviceSettings, setting, sharedStore, type SettingsOf } from '@holdfast/ops';
+import {
+  listenHost,
+  opsSettings,
+  rule,
+  serviceSettings,
+  setting,
+  sharedStore,
+  type SettingsOf,
+} from '@holdfast/ops';
 
 /** Everything about serving hosts; the one process that does all has these too. */
 export const servingSettings = {
   ...serviceSettings,
-  host: setting.string('HOLDFAST_HOST', { about: 'address to listen on', default: '127.0.0.1' }),
+  host: listenHost,
   port: setting.integer('HOLDFAST_PORT', {
     about: 'port to listen on',
     default: 8000,

@@ -1,4 +1,4 @@
-import { serveGateway } from '@holdfast/gateway';
+import { isLoopback, serveGateway } from '@holdfast/gateway';
 import { runUntilSignal } from '@holdfast/ops';
 import { makeStandalone, type Standalone } from './standalone.js';
 
@@ -25,17 +25,26 @@ function welcome({ settings }: Standalone, port: number): string {
   const name = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
   const base = settings.publicUrl?.replace(/\/$/, '') ?? `http://${name}:${port}`;
   const isOpen = settings.auth.includes('none');
+  const reach = isLoopback(settings.host)
+    ? 'everybody on this machine'
+    : `everybody who reaches ${settings.host}`;
+  const hasAdmins = settings.adminKeys !== undefined || settings.jwtAdminScope !== undefined;
+  const isApiOpen = hasAdmins || (isOpen && isLoopback(settings.host));
+  const stop =
+    settings.store === 'memory:'
+      ? 'Ctrl+C stops, and everything is gone: the store is in memory.'
+      : 'Ctrl+C stops; what was accepted goes on at the next start.';
   const header = isOpen ? '' : ' --header "Authorization: Bearer <key>"';
   const store = settings.store.startsWith('postgres') ? 'Postgres' : settings.store;
   return `
 Holdfast serves ${base}${settings.mcpPath}
 
   Claude Code   claude mcp add --transport http holdfast ${base}${settings.mcpPath}${header}
-  Runs          ${base}/api/runs${isOpen || settings.adminKeys !== undefined ? '' : ' (needs HOLDFAST_ADMIN_KEYS)'}
+  Runs          ${base}/api/runs${isApiOpen ? '' : ' (closed: set HOLDFAST_ADMIN_KEYS)'}
   Metrics       ${base}/metrics
   Store         ${store}
-  Callers       ${isOpen ? 'everybody on this machine (HOLDFAST_AUTH=none)' : settings.auth.join(', ')}
+  Callers       ${isOpen ? `${reach} (HOLDFAST_AUTH=none)` : settings.auth.join(', ')}
 
-Ctrl+C stops; what was accepted goes on at the next start.
+${stop}
 `;
 }

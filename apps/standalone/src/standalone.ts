@@ -70,7 +70,7 @@ export async function makeStandalone(
       const readiness = storeReadiness(health, log);
       store = await openStoreWhenThere(
         settings.store,
-        { listenUrl: settings.storeListenUrl, log },
+        { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },
         readiness.failed,
         stopping.signal,
       );

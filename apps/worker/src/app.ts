@@ -27,7 +27,7 @@ await startOrExit(async () => {
   const health = createHealth();
   const readiness = storeReadiness(health, log);
   const metrics = createMetrics();
-  const ops = await serveOps(settings.opsHost ?? '127.0.0.1', settings.opsPort, { health, metrics });
+  const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
   log.info({ opsPort: ops.port, tools: tools.length }, 'worker starts');
 
   const stopping = new AbortController();
@@ -46,7 +46,7 @@ await startOrExit(async () => {
 
   const store = (open.store = await openStoreWhenThere(
     settings.store,
-    { listenUrl: settings.storeListenUrl, log },
+    { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },
     readiness.failed,
     stopping.signal,
   ));

@@ -1,4 +1,11 @@
-import { opsSettings, serviceSettings, setting, sharedStore, type SettingsOf } from '@holdfast/ops';
+import {
+  listenHost,
+  opsSettings,
+  serviceSettings,
+  setting,
+  sharedStore,
+  type SettingsOf,
+} from '@holdfast/ops';
 
 /** Everything about running tools; the one process that does all has these too. */
 export const workingSettings = {
@@ -23,6 +30,7 @@ export const workerSettings = {
   ...serviceSettings,
   ...opsSettings,
   ...workingSettings,
+  host: listenHost,
   store: sharedStore,
   tools: setting.list('HOLDFAST_TOOLS', {
     about: 'modules whose exports are tools: paths or package names',

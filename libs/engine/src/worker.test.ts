@@ -34,7 +34,6 @@ function makeWorker(
       concurrency: 4,
       leaseMs: 600,
       drainMs: 50,
-      pollIntervalMs: 20,
       workflowPrefix: 'mcp:tool:',
       ...change,
     },
@@ -221,6 +220,29 @@ describe('an attempt', () => {
       Array.from({ length: 50 }, (_, i) => [1_000_001 + i, i + 1]),
     );
     expect(events[0]!.progress).toEqual({ value: 1, total: 50, message: 'step 1' });
+  });
+});
+
+test('a result that the store refuses for good ends its run as failed', async () => {
+  const store = await memoryStore();
+  const refusing: Store = {
+    ...store,
+    runs: {
+      ...store.runs,
+      finish: async (claim, end) => {
+        if (end.state === 'succeeded') throw new RunError('internal', 'too large');
+        return store.runs.finish(claim, end);
+      },
+    },
+    workers: store.workers,
+    tools: store.tools,
+    hearing: true,
+    subscribe: (listener) => store.subscribe(listener),
+  };
+  await makeWorker(refusing, [tool(() => 'huge')]).start();
+  expect(await end(store, await submit(store))).toMatchObject({
+    state: 'failed',
+    error: { name: 'ToolError', outcome: 'ran', message: expect.stringContaining('cannot be stored') },
   });
 });
 

@@ -10,7 +10,6 @@ export interface WorkerSettings {
   readonly concurrency: number;
   readonly leaseMs: number;
   readonly drainMs: number;
-  readonly pollIntervalMs: number;
   readonly workflowPrefix: string;
 }
 
@@ -181,21 +180,16 @@ export class Worker {
 
   /** Renews the lease, gives back what dead workers held, and looks through the whole queue: the net under lost signals. */
   async #beat(): Promise<void> {
-    const { leaseMs, pollIntervalMs } = this.#settings;
+    const { leaseMs } = this.#settings;
     const steadyMs = Math.min(leaseMs / 3, 5_000);
-    let renewed = performance.now();
     while (!this.#gone.signal.aborted) {
-      const pause = this.#store.hearing ? steadyMs : Math.min(steadyMs, pollIntervalMs);
-      await sleep(pause, undefined, { signal: this.#gone.signal }).catch(() => {});
+      await sleep(steadyMs, undefined, { signal: this.#gone.signal }).catch(() => {});
       if (this.#gone.signal.aborted) return;
       try {
-        if (performance.now() - renewed >= steadyMs) {
-          await this.#renew();
-          renewed = performance.now();
-          // After an outage the others need time to renew before they are taken for dead.
-          if (renewed - this.#steadySince >= leaseMs) await this.#store.workers.recover();
-          await this.#lookForCancelled();
-        }
+        await this.#renew();
+        // After an outage the others need time to renew before they are taken for dead.
+        if (performance.now() - this.#steadySince >= leaseMs) await this.#store.workers.recover();
+        await this.#lookForCancelled();
         this.#claim('sweep');
       } catch (error) {
         this.#steadySince = Number.POSITIVE_INFINITY;
@@ -311,6 +305,11 @@ export class Worker {
         return false;
       } catch (error) {
         if (stop.aborted) return false;
+        if (isRefused(error) && end.state === 'succeeded') {
+          this.#log.error({ runId: claim.run.id, err: ensureError(error) }, 'the store refuses the result');
+          end = unstorable(claim.run.tool);
+          continue;
+        }
         this.#log.warn({ runId: claim.run.id, err: ensureError(error) }, 'result not recorded; trying again');
         await sleep(pauseMs, undefined, { signal: stop }).catch(() => {});
       }
@@ -349,4 +348,21 @@ export class Worker {
       },
     };
   }
+}
+
+/** The store will never take this value, however often it is tried. */
+function isRefused(error: unknown): boolean {
+  return error instanceof RunError && error.code === 'internal';
+}
+
+function unstorable(tool: string): RunEnd {
+  return {
+    state: 'failed',
+    error: {
+      name: 'ToolError',
+      message: `${tool} ended, but its result cannot be stored; return less, or other, from it`,
+      outcome: 'ran',
+      retryable: false,
+    },
+  };
 }

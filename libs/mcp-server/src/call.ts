@@ -244,10 +244,7 @@ export class Calls {
     const token = readToken(given);
     if (token.kind === 'token' && caller.principal === null && !this.#warnedOfSharedScope) {
       this.#warnedOfSharedScope = true;
-      log.warn(
-        {},
-        'a token arrived from a caller without identity: all such callers share one scope (BEHAVIOURS 46)',
-      );
+      log.warn({}, 'a token arrived from a caller without identity: all such callers share one scope');
     }
     return token;
   }
@@ -314,13 +311,18 @@ export class Calls {
     const reattached = accepted.as === 'repeat';
     const ended = await this.#wait(accepted, waiter);
     if (ended === 'too long') {
+      const hasToken = run.id.startsWith('r1_');
+      const comeBack = hasToken
+        ? 'Call again with the same idempotency_key to get its result'
+        : `It carried no idempotency_key, so its result is only at /api/runs/${run.id}`;
       const error = {
         name: 'WaitTimeout',
-        message: `no result within ${this.#parts.settings.waitTimeoutMs} ms; the call goes on. Call again with the same idempotency_key to get its result`,
+        message: `no result within ${this.#parts.settings.waitTimeoutMs} ms; the call goes on. ${comeBack}`,
         outcome: 'pending',
-        retryable: true,
+        retryable: hasToken,
       } as const;
-      return { json: callFailure(error, markOf(run, reattached)), outcome: 'pending' };
+      const latest = await this.#parts.store.runs.get(run.id).catch(() => undefined);
+      return { json: callFailure(error, markOf(latest ?? run, reattached)), outcome: 'pending' };
     }
     const mark = markOf(ended, reattached);
     if (ended.state === 'succeeded') return { json: callResult(ended.result, mark), outcome: 'ran' };

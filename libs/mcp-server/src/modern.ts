@@ -106,7 +106,13 @@ export function makeServer(
       if (faultOf(error) === undefined || error instanceof HostGone) throw toProtocolError(error, log);
       log.error({ err: error }, 'call failed');
       return parseJson(
-        callFailure({ name: 'InternalError', message: internalError, outcome: 'unknown', retryable: true }),
+        callFailure({
+          name: 'InternalError',
+          message: internalError,
+          outcome: 'unknown',
+          // It may have been accepted: only a token makes a second call the same one.
+          retryable: meta?.['idempotency_key'] !== undefined,
+        }),
       ) as never;
     }
   });

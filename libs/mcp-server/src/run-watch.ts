@@ -11,7 +11,7 @@ interface Follower {
 
 /** Ends signalled lately are remembered: one may arrive before the submission that it answers. */
 const rememberedSignals = 4_096;
-/** While signals arrive, the fallback poll is this many times slower. */
+/** A store that does not hear signals says so itself; the poll for one that got lost is this many times slower. */
 const calmFactor = 10;
 
 /**
@@ -28,16 +28,12 @@ export class RunWatch {
   readonly #poll: NodeJS.Timeout;
   #wanted = new Set<number>();
   #looking = false;
-  #calmPolls = 0;
 
   constructor(store: Store, pollIntervalMs: number, log: Log) {
     this.#store = store;
     this.#log = log;
     this.#unsubscribe = store.subscribe((signal) => this.#hear(signal));
-    this.#poll = setInterval(() => {
-      if (store.hearing && ++this.#calmPolls % calmFactor !== 0) return;
-      this.#want(this.#followers.keys());
-    }, pollIntervalMs).unref();
+    this.#poll = setInterval(() => this.#want(this.#followers.keys()), pollIntervalMs * calmFactor).unref();
   }
 
   /** How many calls wait. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { ci, desk, openGateway, until, type TestGateway } from './test-gateway.js';
+import type { Store } from '@holdfast/store';
+import { ci, desk, memoryStore, openGateway, until, type TestGateway } from './test-gateway.js';
 
 const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
 const initialize = {
@@ -131,4 +132,30 @@ describe('when there is no room', () => {
     expect(await sessions.get(calling.session!, 300)).toBeDefined();
     expect((await open(gateway)).status).toBe(200);
   });
+});
+
+test('a session that is closed while another replica reads it is not remembered there as open', async () => {
+  const store = await memoryStore();
+  const host = await (await openGateway({ store })).host('legacy');
+  const racing: Store = {
+    ...store,
+    runs: store.runs,
+    workers: store.workers,
+    tools: store.tools,
+    hearing: true,
+    secret: (name, make) => store.secret(name, make),
+    subscribe: (listener) => store.subscribe(listener),
+    sessions: {
+      ...store.sessions,
+      get: async (id, idleMs) => {
+        const session = await store.sessions.get(id, idleMs);
+        await store.sessions.close(id);
+        return session;
+      },
+    },
+  };
+  const other = await openGateway({ store: racing });
+  const use = () => other.send({ headers: { 'mcp-session-id': host.session! }, body: ping }).answer;
+  expect((await use()).status).toBe(200);
+  expect((await use()).status).toBe(404);
 });

@@ -28,6 +28,7 @@ export class Sessions {
   readonly #closed = new Set<(id: string) => void>();
   readonly #unsubscribe: () => void;
   readonly #timer: NodeJS.Timeout;
+  #closings = 0;
 
   constructor(store: Store, limits: SessionLimits, log: Log) {
     this.#store = store;
@@ -36,6 +37,7 @@ export class Sessions {
     this.#unsubscribe = store.subscribe((signal) => {
       if (signal.kind === 'everything') this.#known.clear();
       if (signal.kind !== 'session') return;
+      this.#closings++;
       this.#known.delete(signal.id);
       for (const listener of this.#closed) listener(signal.id);
     });
@@ -73,9 +75,12 @@ export class Sessions {
     const now = Date.now();
     let known = this.#known.get(id);
     if (known === undefined || now - known.readAt > rememberMs) {
+      const closings = this.#closings;
       const session = await this.#store.sessions.get(id, this.#limits.idleMs);
-      this.#known.delete(id);
-      known = session && this.#remember(session, known?.touchedAt ?? 0);
+      const touchedAt = known?.touchedAt ?? 0;
+      known = session && this.#remember(session, touchedAt);
+      // What was closed while it was read must not be remembered as open.
+      if (closings !== this.#closings || session === undefined) this.#known.delete(id);
     }
     if (known === undefined || !samePrincipal(known.session.principal, principal)) {
       throw new ProtocolRefusal(codes.sessionNotFound, 'session not found; send initialize to open one', {

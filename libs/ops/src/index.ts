@@ -33,7 +33,7 @@ export {
   type Running,
 } from './shutdown.js';
 export { opsRoutes, type OpsRoutes } from './ops-routes.js';
-export { opsSettings, ownStore, serviceSettings, sharedStore } from './service-settings.js';
+export { listenHost, opsSettings, ownStore, serviceSettings, sharedStore } from './service-settings.js';
 export { serveOps, type OpsServer } from './ops-server.js';
 export { startOrExit } from './start.js';
 export { storeReadiness } from './store-readiness.js';

@@ -20,7 +20,7 @@ function sharedStoreProblem(url: string): string | undefined {
 /** The setting of the store, for a service that shares it and for the one process that may keep it to itself. */
 export const sharedStore = setting.string('HOLDFAST_STORE', {
   about: 'where runs, sessions and tools are kept',
-  example: 'postgres://user:password@host/holdfast',
+  example: 'postgres://host/holdfast',
   required: true,
   secret: true,
   check: sharedStoreProblem,
@@ -62,6 +62,12 @@ export const serviceSettings = {
     default: 'info',
   }),
 };
+
+/** The address of whatever a service listens on. */
+export const listenHost = setting.string('HOLDFAST_HOST', {
+  about: 'address to listen on',
+  default: '127.0.0.1',
+});
 
 /** Where a separate service answers `/healthz`, `/readyz` and `/metrics`. */
 export const opsSettings = {

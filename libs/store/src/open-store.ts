@@ -5,7 +5,7 @@ import { openPostgres, type PostgresOptions } from './postgres.js';
 import { openSqlite } from './sqlite.js';
 
 /** For stores behind a network. */
-export type OpenOptions = Pick<PostgresOptions, 'listenUrl' | 'log'>;
+export type OpenOptions = Pick<PostgresOptions, 'listenUrl' | 'log' | 'pollMs'>;
 
 /**
  * Opens the store that `url` names: `memory:`, `sqlite:PATH` (option `?synchronous=normal`),

@@ -81,7 +81,7 @@ test('one write that fails does not fail those that share its transaction', asyn
     store.runs.submit({ ...run, id: freshRunId(2) }),
   ]);
   expect(good).toMatchObject({ value: { kind: 'fresh' } });
-  expect(bad).toMatchObject({ reason: { code: 'store-unavailable' } });
+  expect(bad).toMatchObject({ reason: { code: 'internal' } });
   expect(alsoGood).toMatchObject({ value: { kind: 'fresh' } });
   await store.close();
 });

@@ -695,8 +695,16 @@ function isBusy(error: unknown): boolean {
   return code !== undefined && ((code & 0xff) === 5 || (code & 0xff) === 6);
 }
 
+/** SQLITE_ERROR, TOOBIG, CONSTRAINT, MISMATCH and RANGE: trying again does not help. */
+function isRefused(error: unknown): boolean {
+  const code = (error as { errcode?: number }).errcode;
+  return code !== undefined && [1, 18, 19, 20, 25].includes(code & 0xff);
+}
+
 function unavailable(thrown: unknown): Error {
   if (thrown instanceof RunError) return thrown;
   const cause = ensureError(thrown);
+  if (isRefused(thrown))
+    return new RunError('internal', `the SQLite store refused a value: ${cause.message}`, { cause });
   return new RunError('store-unavailable', `the SQLite store did not do it: ${cause.message}`, { cause });
 }
