@@ -1,17 +1,5 @@
 import { createRequire } from 'node:module';
-import {
-  createHealth,
-  createLogger,
-  createMetrics,
-  crashOnUnhandled,
-  knownVariables,
-  readSettings,
-  runUntilSignal,
-  serveOps,
-  startOrExit,
-  storeReadiness,
-  unknownVariables,
-} from '@holdfast/ops';
+import { beginService, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { openStoreWhenThere, type Store } from '@holdfast/store';
 import { Gateway } from './gateway.js';
 import { serveGateway } from './http-server.js';
@@ -20,15 +8,8 @@ import { gatewaySettings, servingRules } from './settings.js';
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 await startOrExit(async () => {
-  const settings = readSettings(gatewaySettings, process.env, servingRules);
-  const log = createLogger({ level: settings.logLevel, name: 'gateway' });
-  crashOnUnhandled({ log });
-  for (const { variable, message } of unknownVariables(process.env, knownVariables))
-    log.warn({ variable }, message);
-
-  const health = createHealth();
-  const readiness = storeReadiness(health, log);
-  const metrics = createMetrics();
+  const service = beginService(gatewaySettings, process.env, { name: 'gateway', rules: servingRules });
+  const { settings, log, health, metrics, readiness } = service;
   const gateway = await Gateway.create({ settings, version, log, metrics });
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
   const server = await serveGateway(gateway, { health }, log);

@@ -1,23 +1,11 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
-import { Gateway } from '@holdfast/gateway';
-import {
-  createHealth,
-  createLogger,
-  createMetrics,
-  crashOnUnhandled,
-  knownVariables,
-  storeReadiness,
-  unknownVariables,
-  type Environment,
-  type Health,
-  type Log,
-  type Metrics,
-} from '@holdfast/ops';
+import { Gateway, servingRules } from '@holdfast/gateway';
+import { beginService, type Environment, type Health, type Log, type Metrics } from '@holdfast/ops';
 import { openStoreWhenThere, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
-import { readStandaloneSettings, type StandaloneSettings } from './settings.js';
+import { standaloneSettings, type StandaloneSettings } from './settings.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
@@ -44,17 +32,17 @@ export async function makeStandalone(
   env: Environment,
   runsTools: (settings: StandaloneSettings) => boolean = () => true,
 ): Promise<Standalone> {
-  const settings = readStandaloneSettings(env);
-  const log = createLogger({ level: settings.logLevel, name: 'standalone', destination: 'stderr' });
-  crashOnUnhandled({ log });
-  for (const { variable, message } of unknownVariables(env, knownVariables)) log.warn({ variable }, message);
-
+  // stdout is for the welcome, and over stdio for the protocol.
+  const service = beginService(standaloneSettings, env, {
+    name: 'standalone',
+    destination: 'stderr',
+    rules: servingRules,
+  });
+  const { settings, log, health, metrics, readiness } = service;
   resolveOurPackagesEverywhere();
   const tools = runsTools(settings)
     ? await loadTools(settings.tools.map(ourExamples), process.cwd())
     : undefined;
-  const health = createHealth();
-  const metrics = createMetrics();
   const gateway = await Gateway.create({ settings, version, log, metrics });
   const stopping = new AbortController();
   let store: Store | undefined;
@@ -67,7 +55,6 @@ export async function makeStandalone(
     metrics,
     log,
     begin: async () => {
-      const readiness = storeReadiness(health, log);
       store = await openStoreWhenThere(
         settings.store,
         { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },

@@ -1,32 +1,13 @@
-import {
-  createHealth,
-  createLogger,
-  createMetrics,
-  crashOnUnhandled,
-  knownVariables,
-  readSettings,
-  runUntilSignal,
-  serveOps,
-  startOrExit,
-  storeReadiness,
-  unknownVariables,
-} from '@holdfast/ops';
+import { beginService, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
 import { openStoreWhenThere, type Store } from '@holdfast/store';
 import { workerSettings } from './settings.js';
 
 await startOrExit(async () => {
-  const settings = readSettings(workerSettings, process.env);
-  const log = createLogger({ level: settings.logLevel, name: 'worker' });
-  crashOnUnhandled({ log });
-  for (const { variable, message } of unknownVariables(process.env, knownVariables))
-    log.warn({ variable }, message);
-
+  const service = beginService(workerSettings, process.env, { name: 'worker' });
+  const { settings, log, health, metrics, readiness } = service;
   resolveOurPackagesEverywhere();
   const tools = await loadTools(settings.tools, process.cwd());
-  const health = createHealth();
-  const readiness = storeReadiness(health, log);
-  const metrics = createMetrics();
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
   log.info({ opsPort: ops.port, tools: tools.length }, 'worker starts');
 

@@ -22,7 +22,7 @@ import type { ServedTool, ToolCatalogue } from './catalogue.js';
 import type { CallObserver, Log } from './parts.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
-import type { HandedCall } from './request-state.js';
+import type { HandedCall, ResumePoint } from './request-state.js';
 import { callFailure, callResult, codes, markOf, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
@@ -113,14 +113,6 @@ interface Accepted {
   /** `new`: this call made it; `repeat`: it was there; `same`: it is the run of this very call, taken up again. */
   readonly as: 'new' | 'repeat' | 'same';
   readonly from?: ResumePoint;
-}
-
-/** Where a stream broke. */
-export interface ResumePoint {
-  /** `n` of the last event that the host has. */
-  readonly after: number;
-  /** The last value of progress that the host has. */
-  readonly last?: number;
 }
 
 /**

@@ -1,6 +1,13 @@
 import { isRunId, type Principal, type RunId } from '@holdfast/run';
-import type { ResumePoint } from './call.js';
 import type { Seals } from './seal.js';
+
+/** Where a stream broke. */
+export interface ResumePoint {
+  /** `n` of the last event that the host has. */
+  readonly after: number;
+  /** The last value of progress that the host has. */
+  readonly last?: number;
+}
 
 /** A call that a draining gateway handed over, as its host brings it to another. */
 export interface HandedCall {

@@ -1,40 +1,14 @@
-export { CONFIG_EXIT_CODE, ConfigError, reportConfigError, type ConfigProblem } from './config-error.js';
-export { maskSecrets } from './mask.js';
-export { setting, type Setting, type SettingDocs } from './setting.js';
-export {
-  readSettings,
-  rule,
-  type Environment,
-  type SettingsOf,
-  type SettingsRule,
-  type SettingsSpec,
-} from './settings.js';
-export { describeSettings, markdownTable, type SettingRow } from './settings-table.js';
-export { unknownVariables, type UnknownVariable } from './unknown-variables.js';
-export { createLogger, logLevels, type Log, type LogFields, type LogLevel, type LogOptions } from './log.js';
-export { loggable } from './loggable.js';
-export { onceEvery, type RepeatedFault } from './repeated-fault.js';
-export {
-  createMetrics,
-  type Ask,
-  type CallOutcome,
-  type GatewayMetrics,
-  type Metrics,
-  type QueueDepth,
-  type RunEnded,
-  type WorkerMetrics,
-} from './metrics.js';
-export { createHealth, type Condition, type Health, type HealthAnswer } from './health.js';
-export {
-  crashOnUnhandled,
-  runUntilSignal,
-  type ProcessLike,
-  type RunOptions,
-  type Running,
-} from './shutdown.js';
-export { opsRoutes, type OpsRoutes } from './ops-routes.js';
-export { listenHost, opsSettings, ownStore, serviceSettings, sharedStore } from './service-settings.js';
-export { serveOps, type OpsServer } from './ops-server.js';
-export { startOrExit } from './start.js';
-export { storeReadiness } from './store-readiness.js';
+export { ConfigError, type ConfigProblem } from './config-error.js';
+export type { Health } from './health.js';
 export { knownVariables } from './known-variables.js';
+export type { Log } from './log.js';
+export type { Metrics } from './metrics.js';
+export { opsRoutes, type OpsRoutes } from './ops-routes.js';
+export { serveOps } from './ops-server.js';
+export { beginService, type Service } from './service.js';
+export { listenHost, opsSettings, ownStore, serviceSettings, sharedStore } from './service-settings.js';
+export { setting } from './setting.js';
+export { readSettings, rule, type Environment, type SettingsOf } from './settings.js';
+export { describeSettings, markdownTable, type SettingRow } from './settings-table.js';
+export { runUntilSignal } from './shutdown.js';
+export { startOrExit } from './start.js';

@@ -3,8 +3,13 @@ import type { Health } from './health.js';
 import type { Log } from './log.js';
 import { onceEvery } from './repeated-fault.js';
 
+export interface StoreReadiness {
+  failed(error: Error): void;
+  reached(): void;
+}
+
 /** Tells readiness and the log how the first reach for the store goes. */
-export function storeReadiness(health: Health, log: Log): { failed(error: Error): void; reached(): void } {
+export function storeReadiness(health: Health, log: Log): StoreReadiness {
   const condition = health.condition('store');
   const outage = onceEvery(log, 10_000, systemClock);
   condition.waiting('the store was not reached yet');
