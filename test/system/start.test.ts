@@ -61,7 +61,7 @@ test('with keys the one process prints how to give one, and prints no key', asyn
   expect(service.stdout).toContain(
     `claude mcp add --transport http holdfast ${base}/mcp --header "Authorization: Bearer <key>"\n`,
   );
-  expect(service.stdout).toMatch(/^ +Runs +\S+\/api\/runs \(needs HOLDFAST_ADMIN_KEYS\)$/m);
+  expect(service.stdout).toMatch(/^ +Runs +\S+\/api\/runs \(closed: set HOLDFAST_ADMIN_KEYS\)$/m);
   await (await openHost('legacy', `${base}/mcp`, keys.desk)).call('lookup_order', { order_id: 'o-1' });
   await service.stop();
   for (const key of Object.values(keys)) expect(service.stdout + service.stderr).not.toContain(key);
