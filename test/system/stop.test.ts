@@ -51,6 +51,20 @@ test.each(['standalone', 'sqlite', 'postgres'] as const)(
   },
 );
 
+test('a call that still waits for a worker when the one process stops is run to its end as well', async () => {
+  fleet = await Fleet.start('standalone', { HOLDFAST_DRAIN_MS: '20000', HOLDFAST_WORKER_CONCURRENCY: '1' });
+  const host = await fleet.host('modern');
+  const calls = ['o-1', 'o-2'].map((order_id) => host.begin('refund_order', { order_id, delay_ms: 500 }));
+  await until(async () => ((await fleet!.api('/runs')).body['runs'] as unknown[]).length === 2);
+  const exit = toldTwice(fleet.gateways[0]!.service);
+  const answers = await Promise.all(calls.map(({ answer }) => answer));
+  expect(answers.map((answer) => textOf(answer.messages.at(-1)!.result!))).toEqual([
+    'refunded o-1',
+    'refunded o-2',
+  ]);
+  expect(await exit).toEqual({ code: 0, signal: null });
+});
+
 test.each(eras)('a call that waits at the one process gets its result before that ends (%s)', async (era) => {
   fleet = await Fleet.start('standalone', { HOLDFAST_DRAIN_MS: '20000' });
   const host = await fleet.host(era);

@@ -1,9 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpException, Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
-import { isAllowedHost, isAllowedOrigin, keyAuth, loopbackHosts, readCredential } from '@holdfast/mcp-server';
+import {
+  isAllowedHost,
+  isAllowedOrigin,
+  keyAuth,
+  readCredential,
+  type AuthProvider,
+} from '@holdfast/mcp-server';
 import type { Principal } from '@holdfast/run';
 import { Gateway } from './gateway.js';
-import { isLoopback } from './settings.js';
+import { isApiOpen, originRules } from './settings.js';
 
 /** Who asks `/api`: an admin sees everything, a caller its own runs. */
 export type ApiCaller =
@@ -16,22 +22,22 @@ export function apiCallerOf(request: IncomingMessage): ApiCaller {
 }
 
 /**
- * Lets in who has an admin key, or a key of a caller. Where no admin key is set, open mode on
+ * Lets in who has an admin key or a token with the admin scope, or a key of a caller. Where no admin key is set, open mode on
  * loopback opens `/api` too.
  */
 @Injectable()
 export class ApiAccess implements CanActivate {
   readonly #gateway: Gateway;
+  readonly #admins: AuthProvider;
 
   constructor(@Inject(Gateway) gateway: Gateway) {
     this.#gateway = gateway;
+    this.#admins = keyAuth(gateway.settings.adminKeys ?? new Map());
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
-    const { settings } = this.#gateway;
-    const hosts = settings.allowedHosts ?? (isLoopback(settings.host) ? loopbackHosts : undefined);
-    const rules = { origins: settings.allowedOrigins, hosts };
+    const rules = originRules(this.#gateway.settings);
     const { origin } = request.headers;
     if (
       !isAllowedHost(request.headers.host, rules) ||
@@ -46,15 +52,14 @@ export class ApiAccess implements CanActivate {
   async #identify(request: IncomingMessage): Promise<ApiCaller> {
     const { settings, auth } = this.#gateway;
     const credential = readCredential(request.headers.authorization);
-    const { adminKeys } = settings;
-    if (adminKeys !== undefined && (await keyAuth(adminKeys)(credential)).kind === 'accepted')
-      return { kind: 'admin' };
-    const isOpen = adminKeys === undefined && settings.auth.includes('none') && isLoopback(settings.host);
-    if (isOpen) return { kind: 'admin' };
+    if ((await this.#admins(credential)).kind === 'accepted' || isApiOpen(settings)) return { kind: 'admin' };
     const verdict = await auth(credential);
     if (verdict.kind === 'accepted' && verdict.isAdmin === true) return { kind: 'admin' };
     if (verdict.kind === 'accepted' && verdict.principal !== null)
       return { kind: 'caller', principal: verdict.principal };
+    // A caller that cannot be judged now is not told that his key is wrong.
+    if (verdict.kind === 'refused' && verdict.status !== 401)
+      throw new HttpException('not now', verdict.status);
     throw new HttpException('an admin key is needed (HOLDFAST_ADMIN_KEYS)', 401);
   }
 }

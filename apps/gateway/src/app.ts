@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { beginService, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
-import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { openStore, whenThere, type Store } from '@holdfast/store';
 import { Gateway } from './gateway.js';
 import { serveGateway } from './http-server.js';
 import { gatewaySettings, servingRules } from './settings.js';
@@ -34,13 +34,14 @@ await startOrExit(async () => {
     },
   });
 
-  open.store = await openStoreWhenThere(
-    settings.store,
-    { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },
+  const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
+  await whenThere(
+    async () => {
+      open.store ??= await openStore(settings.store, { listenUrl, pollMs, log });
+      await gateway.serveFrom(open.store);
+      readiness.reached();
+    },
     readiness.failed,
     stopping.signal,
   );
-  if (open.store === undefined) return;
-  await gateway.serveFrom(open.store);
-  readiness.reached();
 });

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { ensureError, RunError } from '@holdfast/run';
+import { ensureError, isOutage } from '@holdfast/run';
 import type { Log } from '@holdfast/ops';
 
 const names: Readonly<Record<number, string>> = {
@@ -46,10 +46,9 @@ export class ErrorFilter implements ExceptionFilter {
       };
     }
     const error = ensureError(thrown);
-    const isOutage = error instanceof RunError && error.code === 'store-unavailable';
     if (thrown instanceof HttpException && thrown.getStatus() === 503)
       return { status: 503, message: thrown.message };
     this.#log.error({ err: error }, 'request failed');
-    return { status: isOutage ? 503 : 500, message: 'internal error' };
+    return { status: isOutage(error) ? 503 : 500, message: 'internal error' };
   }
 }

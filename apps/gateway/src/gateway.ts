@@ -3,20 +3,20 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { randomBytes } from 'node:crypto';
 import {
+  cancelRun,
   firstToAccept,
   jwtAuth,
   keyAuth,
-  loopbackHosts,
   McpEndpoint,
   moduleAuth,
   openToAll,
   type AuthProvider,
   type IdentityHooks,
 } from '@holdfast/mcp-server';
-import { endsOfCancel, ensureError, isFinished, type Run } from '@holdfast/run';
-import { ConfigError, type ConfigProblem, type Log, type Metrics } from '@holdfast/ops';
+import { ensureError, systemClock, type Run } from '@holdfast/run';
+import { ConfigError, onceEvery, type ConfigProblem, type Log, type Metrics } from '@holdfast/ops';
 import { keepRetention, type Store } from '@holdfast/store';
-import { isLoopback, type ServingSettings } from './settings.js';
+import { originRules, type ServingSettings } from './settings.js';
 
 export interface GatewayParts {
   readonly settings: ServingSettings;
@@ -39,8 +39,10 @@ export class Gateway {
   static async create(parts: GatewayParts): Promise<Gateway> {
     const { settings } = parts;
     const { auth, apiKeys, authModule, identityModule } = settings;
+    const fault = onceEvery(parts.log, 10_000, systemClock);
+    const onFault = (err: Error): void => fault.report({ err }, 'callers cannot be judged');
     const [ofModule, hooks] = await Promise.allSettled([
-      auth.includes('module') ? moduleAuth(authModule!) : undefined,
+      auth.includes('module') ? moduleAuth(authModule!, onFault) : undefined,
       loadHooks(identityModule),
     ]);
     if (ofModule.status === 'rejected' || hooks.status === 'rejected') {
@@ -53,13 +55,16 @@ export class Gateway {
       none: () => openToAll,
       keys: () => keyAuth(apiKeys!),
       jwt: () =>
-        jwtAuth({
-          issuer: settings.jwtIssuer!,
-          audience: settings.jwtAudience!,
-          jwksUrl: settings.jwtJwksUrl!,
-          algorithms: settings.jwtAlgorithms,
-          adminScope: settings.jwtAdminScope,
-        }),
+        jwtAuth(
+          {
+            issuer: settings.jwtIssuer!,
+            audience: settings.jwtAudience!,
+            jwksUrl: settings.jwtJwksUrl!,
+            algorithms: settings.jwtAlgorithms,
+            adminScope: settings.jwtAdminScope,
+          },
+          onFault,
+        ),
       module: () => ofModule.value!,
     };
     return new Gateway(parts, firstToAccept(auth.map((kind) => providers[kind]())), hooks.value);
@@ -98,8 +103,7 @@ export class Gateway {
       settings: {
         ...settings,
         runIdKeys: [key, ...settings.runIdKeysPrevious],
-        origins: settings.allowedOrigins,
-        hosts: settings.allowedHosts ?? (isLoopback(settings.host) ? loopbackHosts : undefined),
+        ...originRules(settings),
         sessions: {
           max: settings.maxSessions,
           idleMs: settings.sessionIdleMs,
@@ -127,14 +131,9 @@ export class Gateway {
     req.resume();
   }
 
-  /** Ends a run that has not ended, and stops the attempt that is under way. @returns the run as it is then */
-  async cancel(run: Run): Promise<Run> {
-    const ended = (await this.store!.runs.cancel(run.id, endsOfCancel(run))) ?? run;
-    if (ended.state === 'cancelled' && !isFinished(run)) {
-      const { state, toolClass, error } = ended;
-      this.#parts.metrics.gateway().runFinished({ state, toolClass, error: error.name });
-    }
-    return ended;
+  /** Ends a run that has not ended. @returns the run as it is then */
+  cancel(run: Run): Promise<Run> {
+    return cancelRun(this.store!, this.#parts.metrics.gateway(), run);
   }
 
   /** Serves what is under way to its end, for `drainMs` at most. The store stays open. */

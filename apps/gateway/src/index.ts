@@ -2,6 +2,7 @@ export { Gateway, type GatewayParts } from './gateway.js';
 export { serveGateway, type GatewayServer } from './http-server.js';
 export {
   gatewaySettings,
+  isApiOpen,
   isLoopback,
   servingRules,
   servingSettings,

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { jwtAlgorithms } from '@holdfast/mcp-server';
+import { jwtAlgorithms, loopbackHosts, type OriginRules } from '@holdfast/mcp-server';
 import {
   listenHost,
   opsSettings,
@@ -194,6 +194,16 @@ export const servingRules = [
       : undefined,
   ),
 ];
+
+/** Which origins and host names are answered, on the MCP path and under `/api`. */
+export function originRules({ host, allowedHosts, allowedOrigins }: ServingSettings): OriginRules {
+  return { origins: allowedOrigins, hosts: allowedHosts ?? (isLoopback(host) ? loopbackHosts : undefined) };
+}
+
+/** Whether `/api` is open without a key: open mode on loopback, unless admin keys are set. */
+export function isApiOpen({ auth, host, adminKeys }: ServingSettings): boolean {
+  return adminKeys === undefined && auth.includes('none') && isLoopback(host);
+}
 
 /** Whether only this machine reaches an address. `0.0.0.0`, `::` and the address of a pod do not count (BEHAVIOURS 8). */
 export function isLoopback(host: string): boolean {

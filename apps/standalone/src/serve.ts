@@ -1,4 +1,4 @@
-import { isLoopback, serveGateway } from '@holdfast/gateway';
+import { isApiOpen, isLoopback, serveGateway } from '@holdfast/gateway';
 import { runUntilSignal } from '@holdfast/ops';
 import { makeStandalone, type Standalone } from './standalone.js';
 
@@ -28,8 +28,9 @@ function welcome({ settings }: Standalone, port: number): string {
   const reach = isLoopback(settings.host)
     ? 'everybody on this machine'
     : `everybody who reaches ${settings.host}`;
-  const hasAdmins = settings.adminKeys !== undefined || settings.jwtAdminScope !== undefined;
-  const isApiOpen = hasAdmins || (isOpen && isLoopback(settings.host));
+  const hasAdmins =
+    settings.adminKeys !== undefined ||
+    (settings.auth.includes('jwt') && settings.jwtAdminScope !== undefined);
   const stop =
     settings.store === 'memory:'
       ? 'Ctrl+C stops, and everything is gone: the store is in memory.'
@@ -40,7 +41,7 @@ function welcome({ settings }: Standalone, port: number): string {
 Holdfast serves ${base}${settings.mcpPath}
 
   Claude Code   claude mcp add --transport http holdfast ${base}${settings.mcpPath}${header}
-  Runs          ${base}/api/runs${isApiOpen ? '' : ' (closed: set HOLDFAST_ADMIN_KEYS)'}
+  Runs          ${base}/api/runs${hasAdmins || isApiOpen(settings) ? '' : ' (closed: set HOLDFAST_ADMIN_KEYS)'}
   Metrics       ${base}/metrics
   Store         ${store}
   Callers       ${isOpen ? `${reach} (HOLDFAST_AUTH=none)` : settings.auth.join(', ')}

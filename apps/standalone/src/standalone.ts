@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
 import { Gateway, servingRules } from '@holdfast/gateway';
 import { beginService, type Environment, type Health, type Log, type Metrics } from '@holdfast/ops';
-import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { openStore, whenThere, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
 import { standaloneSettings, type StandaloneSettings } from './settings.js';
 
@@ -44,6 +44,7 @@ export async function makeStandalone(
     ? await loadTools(settings.tools.map(ourExamples), process.cwd())
     : undefined;
   const gateway = await Gateway.create({ settings, version, log, metrics });
+  const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
   const stopping = new AbortController();
   let store: Store | undefined;
   let worker: Worker | undefined;
@@ -54,26 +55,28 @@ export async function makeStandalone(
     health,
     metrics,
     log,
-    begin: async () => {
-      store = await openStoreWhenThere(
-        settings.store,
-        { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },
+    begin: () =>
+      whenThere(
+        async () => {
+          store ??= await openStore(settings.store, { listenUrl, pollMs, log });
+          if (tools !== undefined) {
+            worker ??= new Worker({ store, tools, settings, log, observer: metrics.worker() });
+            await worker.start();
+          }
+          await gateway.serveFrom(store);
+          readiness.reached();
+          return store;
+        },
         readiness.failed,
         stopping.signal,
-      );
-      if (store === undefined) return;
-      if (tools !== undefined) {
-        worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
-        await worker.start();
-      }
-      await gateway.serveFrom(store);
-      readiness.reached();
-      return store;
-    },
+      ),
     end: async () => {
       health.drain();
       stopping.abort();
-      await Promise.all([gateway.drain({ hasReplicas: false }), worker?.stop()]);
+      // The worker last: until the calls that wait have their results it goes on claiming.
+      const until = performance.now() + settings.drainMs;
+      await gateway.drain({ hasReplicas: false });
+      await worker?.stop(Math.max(0, until - performance.now()));
       await store?.close();
     },
   };

@@ -1,6 +1,6 @@
 import { beginService, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
-import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { openStore, whenThere, type Store } from '@holdfast/store';
 import { workerSettings } from './settings.js';
 
 await startOrExit(async () => {
@@ -25,15 +25,16 @@ await startOrExit(async () => {
     },
   });
 
-  const store = (open.store = await openStoreWhenThere(
-    settings.store,
-    { listenUrl: settings.storeListenUrl, pollMs: settings.pollIntervalMs, log },
+  const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
+  metrics.queue(async () => open.store!.runs.queue());
+  await whenThere(
+    async () => {
+      const store = (open.store ??= await openStore(settings.store, { listenUrl, pollMs, log }));
+      open.worker ??= new Worker({ store, tools, settings, log, observer: metrics.worker() });
+      await open.worker.start();
+      readiness.reached();
+    },
     readiness.failed,
     stopping.signal,
-  ));
-  if (store === undefined) return;
-  const worker = (open.worker = new Worker({ store, tools, settings, log, observer: metrics.worker() }));
-  metrics.queue(() => store.runs.queue());
-  await worker.start();
-  readiness.reached();
+  );
 });

@@ -223,22 +223,43 @@ describe('an attempt', () => {
   });
 });
 
-test('a result that the store refuses for good ends its run as failed', async () => {
-  const store = await memoryStore();
-  const refusing: Store = {
+/** The store with some verbs of runs changed. */
+function withRuns(store: Store, runs: Partial<Store['runs']>): Store {
+  return {
     ...store,
-    runs: {
-      ...store.runs,
-      finish: async (claim, end) => {
-        if (end.state === 'succeeded') throw new RunError('internal', 'too large');
-        return store.runs.finish(claim, end);
-      },
-    },
+    runs: { ...store.runs, ...runs },
     workers: store.workers,
     tools: store.tools,
     hearing: true,
     subscribe: (listener) => store.subscribe(listener),
   };
+}
+
+test('an end whose answer was lost is counted as what it is', async () => {
+  const store = await memoryStore();
+  let isLost = true;
+  const flaky = withRuns(store, {
+    finish: async (claim, end) => {
+      const done = await store.runs.finish(claim, end);
+      if (!isLost) return done;
+      isLost = false;
+      throw new RunError('store-unavailable', 'the answer was lost');
+    },
+  });
+  const worker = makeWorker(flaky, [tool(() => 'once')]);
+  await worker.start();
+  await end(store, await submit(store));
+  await until(() => worker.seen.includes('succeeded'));
+});
+
+test('a result that the store refuses for good ends its run as failed', async () => {
+  const store = await memoryStore();
+  const refusing = withRuns(store, {
+    finish: async (claim, end) => {
+      if (end.state === 'succeeded') throw new RunError('internal', 'too large');
+      return store.runs.finish(claim, end);
+    },
+  });
   await makeWorker(refusing, [tool(() => 'huge')]).start();
   expect(await end(store, await submit(store))).toMatchObject({
     state: 'failed',
@@ -430,6 +451,26 @@ describe('stop', () => {
     expect(await store.runs.get(id)).toMatchObject({ state: 'queued' });
     await makeWorker(store, [tool(() => 'by another')]).start();
     expect(await end(store, id)).toMatchObject({ attempt: 2, state: 'succeeded' });
+  });
+
+  test('records a result that is in hand, though the store was away, and runs no body again', async () => {
+    const store = await memoryStore();
+    let isAway = true;
+    const flaky = withRuns(store, {
+      finish: async (claim, end) => {
+        if (isAway) throw new RunError('store-unavailable', 'away');
+        return store.runs.finish(claim, end);
+      },
+    });
+    const worker = makeWorker(flaky, [tool(() => 'in hand', { onCrash: 'unknown' })], { drainMs: 20 });
+    await worker.start();
+    const id = await submit(store);
+    await until(async () => (await store.runs.get(id))!.state === 'running');
+    const stopped = worker.stop();
+    isAway = false;
+    await stopped;
+    expect(await store.runs.get(id)).toMatchObject({ state: 'succeeded', attempt: 1 });
+    expect(worker.seen).toEqual(['claimed', 'succeeded']);
   });
 
   test("ends it as OutcomeUnknown where the tool says onCrash: 'unknown'", async () => {

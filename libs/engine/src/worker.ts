@@ -41,7 +41,12 @@ interface Held {
   readonly claim: Claim;
   readonly tool: Tool;
   readonly stop: AbortController;
-  readonly ended: Promise<void>;
+  /** `performance.now()` at the claim. */
+  readonly began: number;
+  /** Known once the body has ended; recorded or not. */
+  end?: RunEnd | undefined;
+  /** Resolves when nothing more is done about it here. */
+  over?: Promise<void>;
 }
 
 /** A run submitted against another definition is left this long to workers that match it. */
@@ -73,6 +78,7 @@ export class Worker {
   #unheardUntil = -Infinity;
   #claimAgain: 'no' | 'behind-last' | 'sweep' = 'no';
   #beating: Promise<void> | undefined;
+  #starting: Promise<void> | undefined;
   #drained: Promise<void> | undefined;
   readonly #stopping = new AbortController();
   readonly #gone = new AbortController();
@@ -97,14 +103,19 @@ export class Worker {
     this.#observer = observer;
   }
 
-  /** Registers the tools, takes a lease and begins to claim. Rejects when the store is not there. */
-  async start(): Promise<void> {
+  /** Registers the tools, takes a lease and begins to claim. When the store is not there it rejects, and may be called again. */
+  start(): Promise<void> {
+    return (this.#starting = this.#start());
+  }
+
+  async #start(): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     await this.#store.tools.register(
       this.#settings.group,
       [...this.#tools.values()].map(({ definition }) => definition),
     );
     await this.#join();
+    if (this.#stopping.signal.aborted) return;
     this.#steadySince = -Infinity;
     this.#unsubscribe = this.#store.subscribe((signal) => {
       if (signal.kind === 'queued') this.#claim('behind-last');
@@ -120,24 +131,22 @@ export class Worker {
   }
 
   /**
-   * Stops claiming and waits for what it holds, for `drainMs` at most; then hands the rest back,
+   * Stops claiming and waits for what it holds, for `patienceMs` at most; then hands the rest back,
    * to be run again elsewhere, or ends it as `OutcomeUnknown` where the tool says so. Safe before
    * `start` and safe twice.
    */
-  stop(): Promise<void> {
-    return (this.#drained ??= this.#drain());
+  stop(patienceMs = this.#settings.drainMs): Promise<void> {
+    return (this.#drained ??= this.#drain(patienceMs));
   }
 
-  async #drain(): Promise<void> {
+  async #drain(patienceMs: number): Promise<void> {
     this.#stopping.abort();
+    await this.#starting?.catch(() => {});
     this.#unsubscribe?.();
     await this.#claiming;
-    const all = Promise.all([...this.#held.values()].map(({ ended }) => ended));
+    const all = Promise.all([...this.#held.values()].map(({ over }) => over));
     const patience = new AbortController();
-    await Promise.race([
-      all,
-      sleep(this.#settings.drainMs, undefined, { signal: patience.signal }).catch(() => {}),
-    ]);
+    await Promise.race([all, sleep(patienceMs, undefined, { signal: patience.signal }).catch(() => {})]);
     patience.abort();
     const left = [...this.#held.values()];
     await Promise.all(left.map((held) => this.#handBack(held)));
@@ -148,14 +157,17 @@ export class Worker {
     });
   }
 
-  async #handBack({ claim, tool, stop }: Held): Promise<void> {
+  async #handBack(held: Held): Promise<void> {
+    const { claim, tool, stop } = held;
     stop.abort('handed-back' satisfies Stop);
-    const end = endUnfinished(claim.run, tool);
+    // A body that has ended, though the store was away since, is not run again.
+    const end = held.end ?? endUnfinished(claim.run, tool);
     const fields = { runId: claim.run.id, attempt: claim.run.attempt };
     try {
-      if (end === undefined) await this.#store.runs.release([claim]);
-      else await this.#store.runs.finish(claim, end);
-      this.#log.info(fields, end === undefined ? 'run handed back' : 'run ended, its outcome unknown');
+      if (end === undefined) {
+        await this.#store.runs.release([claim]);
+        this.#log.info(fields, 'run handed back');
+      } else if (await this.#store.runs.finish(claim, end)) this.#observe(held, end);
     } catch (error) {
       this.#log.warn({ ...fields, err: ensureError(error) }, 'run not handed back; its lease will run out');
     }
@@ -264,25 +276,29 @@ export class Worker {
 
   #begin(claim: Claim): void {
     const tool = this.#tools.get(claim.run.workflow)!;
-    const stop = new AbortController();
-    const ended = this.#execute(claim, tool, stop.signal).finally(() => {
+    const held: Held = { claim, tool, stop: new AbortController(), began: performance.now() };
+    this.#held.set(claim.seq, held);
+    held.over = this.#execute(held).finally(() => {
       this.#held.delete(claim.seq);
       if (this.#claimAgain !== 'no') this.#claim(this.#claimAgain);
     });
-    this.#held.set(claim.seq, { claim, tool, stop, ended });
   }
 
-  async #execute(claim: Claim, tool: Tool, stop: AbortSignal): Promise<void> {
+  async #execute(held: Held): Promise<void> {
+    const { claim, tool, stop } = held;
     const { run } = claim;
-    const began = performance.now();
-    if (run.state === 'running')
+    // Only the first claim ends the wait for a worker; what a lost attempt took is no queue.
+    if (run.state === 'running' && run.attempt === 1)
       this.#observer.claimed((run.startedAt.getTime() - run.submittedAt.getTime()) / 1000);
     const log = this.#log.child({ runId: run.id, attempt: run.attempt, tool: run.tool });
     const progress = this.#progressOf(claim);
-    const end = await attemptRun({ run, tool, log, stop, report: progress.report });
-    if (end === undefined) return;
+    held.end = await attemptRun({ run, tool, log, stop: stop.signal, report: progress.report });
+    if (held.end === undefined) return;
     await progress.flush();
-    if (!(await this.#record(claim, end, stop))) return;
+    if (await this.#record(held)) this.#observe(held, held.end);
+  }
+
+  #observe({ claim: { run }, began }: Held, end: RunEnd): void {
     const error = end.state === 'succeeded' ? undefined : end.error.name;
     this.#observer.finished({
       state: end.state,
@@ -290,30 +306,41 @@ export class Worker {
       toolClass: run.toolClass,
       executeSeconds: (performance.now() - began) / 1000,
     });
-    log.debug({ state: end.state, ...(error !== undefined && { error }) }, 'attempt finished');
+    const fields = { runId: run.id, attempt: run.attempt, tool: run.tool, state: end.state };
+    this.#log.debug({ ...fields, ...(error !== undefined && { error }) }, 'attempt finished');
   }
 
-  /** Records an end, however long the store is away: the result exists only here. */
-  async #record(claim: Claim, end: RunEnd, stop: AbortSignal): Promise<boolean> {
+  /** Records the end of a held run, however long the store is away: the result exists only here. */
+  async #record(held: Held): Promise<boolean> {
+    const { claim, stop } = held;
+    const fields = { runId: claim.run.id, attempt: claim.run.attempt };
+    let isRepeated = false;
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 2_000)) {
       try {
-        if (await this.#store.runs.finish(claim, end)) return true;
-        this.#log.warn(
-          { runId: claim.run.id, attempt: claim.run.attempt },
-          'late result discarded; another attempt has the run',
-        );
+        if (await this.#store.runs.finish(claim, held.end!)) return true;
+        if (isRepeated && (await this.#isOurs(held))) return true;
+        this.#log.warn(fields, 'late result discarded; the run has ended, or another attempt has it');
         return false;
       } catch (error) {
-        if (stop.aborted) return false;
-        if (isRefused(error) && end.state === 'succeeded') {
-          this.#log.error({ runId: claim.run.id, err: ensureError(error) }, 'the store refuses the result');
-          end = unstorable(claim.run.tool);
+        if (stop.signal.aborted) return false;
+        if (isRefused(error) && held.end!.state === 'succeeded') {
+          this.#log.error({ ...fields, err: ensureError(error) }, 'the store refuses the result');
+          held.end = unstorable(claim.run.tool);
           continue;
         }
-        this.#log.warn({ runId: claim.run.id, err: ensureError(error) }, 'result not recorded; trying again');
-        await sleep(pauseMs, undefined, { signal: stop }).catch(() => {});
+        isRepeated = true;
+        this.#log.warn({ ...fields, err: ensureError(error) }, 'result not recorded; trying again');
+        await sleep(pauseMs, undefined, { signal: stop.signal }).catch(() => {});
+        // Whoever stops us meanwhile takes the end from here.
+        if (stop.signal.aborted) return false;
       }
     }
+  }
+
+  /** Whether the end that is recorded is the one whose answer was lost. */
+  async #isOurs({ claim, end }: Held): Promise<boolean> {
+    const run = await this.#store.runs.get(claim.run.id);
+    return run?.state === end!.state && run.attempt === claim.run.attempt;
   }
 
   /** Progress goes to the store in order and together; what is reported while a write is under way waits for the next. */

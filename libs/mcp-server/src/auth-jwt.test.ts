@@ -41,8 +41,11 @@ beforeAll(async () => {
 });
 afterAll(() => new Promise((resolve) => idp.close(resolve)));
 
+const faults: Error[] = [];
 const provider = (): AuthProvider =>
-  jwtAuth({ issuer, audience, jwksUrl: url, algorithms: ['ES256'], adminScope: 'admin' });
+  jwtAuth({ issuer, audience, jwksUrl: url, algorithms: ['ES256'], adminScope: 'admin' }, (error) =>
+    faults.push(error),
+  );
 const now = (): number => Math.floor(Date.now() / 1000);
 
 async function token(
@@ -180,9 +183,11 @@ describe('keys of the issuer', () => {
     }
   });
 
-  test('an issuer that was never reached is 503', async () => {
+  test('an issuer that was never reached is 503, and the operator is told', async () => {
     isDown = true;
+    faults.length = 0;
     expect(await verdict(provider(), await token())).toEqual(refused(503));
+    expect(faults.map(({ message }) => message)).toEqual(['the keys of the issuer cannot be read']);
     isDown = false;
   });
 });

@@ -8,7 +8,7 @@ import {
   type JWTVerifyGetKey,
 } from 'jose';
 import { isPrincipalId } from '@holdfast/run';
-import type { AuthProvider, Verdict } from './auth.js';
+import type { AuthProvider, OnAuthFault, Verdict } from './auth.js';
 
 export interface JwtSettings {
   /** The only issuer that is believed, as its `iss`. */
@@ -52,7 +52,10 @@ const staleKeysMs = 60 * 60_000;
  * the issuer publishes it. When the issuer cannot be reached, known keys go on for an hour; a
  * token that cannot be judged without the issuer is answered with 503, not with 401.
  */
-export function jwtAuth({ issuer, audience, jwksUrl, algorithms, adminScope }: JwtSettings): AuthProvider {
+export function jwtAuth(
+  { issuer, audience, jwksUrl, algorithms, adminScope }: JwtSettings,
+  onFault: OnAuthFault,
+): AuthProvider {
   const keys = issuerKeys(jwksUrl);
   return async (credential) => {
     if (credential === undefined || credential.scheme.toLowerCase() !== 'bearer')
@@ -67,7 +70,9 @@ export function jwtAuth({ issuer, audience, jwksUrl, algorithms, adminScope }: J
       });
       return accept(payload, issuer, adminScope);
     } catch (error) {
-      return { kind: 'refused', status: error instanceof IssuerAway ? 503 : 401 };
+      if (!(error instanceof IssuerAway)) return { kind: 'refused', status: 401 };
+      onFault(error);
+      return { kind: 'refused', status: 503 };
     }
   };
 }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { isPrincipalId } from '@holdfast/run';
-import type { AuthProvider } from './auth.js';
+import { ensureError, isPrincipalId } from '@holdfast/run';
+import type { AuthProvider, OnAuthFault } from './auth.js';
 
 /**
  * A function of the deployment that tells who presents a credential (`HOLDFAST_AUTH_MODULE`): its
@@ -10,7 +10,7 @@ import type { AuthProvider } from './auth.js';
  *
  * @throws Error when the module cannot be loaded or has no such export
  */
-export async function moduleAuth(path: string): Promise<AuthProvider> {
+export async function moduleAuth(path: string, onFault: OnAuthFault): Promise<AuthProvider> {
   const module = (await import(pathToFileURL(resolve(path)).href)) as { default?: unknown };
   const identify = module.default;
   if (typeof identify !== 'function') throw new Error(`${path}: the default export must be a function`);
@@ -23,6 +23,7 @@ export async function moduleAuth(path: string): Promise<AuthProvider> {
         : { kind: 'refused', status: 401 };
     } catch (thrown) {
       const status = (thrown as { status?: unknown } | null)?.status;
+      if (typeof status !== 'number') onFault(ensureError(thrown));
       return { kind: 'refused', status: status === 403 || status === 503 ? status : 401 };
     }
   };

@@ -112,13 +112,24 @@ test('of several providers the first that accepts decides', async () => {
 
 describe('a module of the deployment', () => {
   let count = 0;
+  const faults: string[] = [];
   async function provider(body: string): Promise<AuthProvider> {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-auth-'));
     afterTest(() => rmSync(folder, { recursive: true }));
     const path = join(folder, `auth-${++count}.mjs`);
     writeFileSync(path, body);
-    return moduleAuth(path);
+    return moduleAuth(path, (error) => faults.push(error.message));
   }
+
+  test('that fails refuses, and the operator is told; a status that it chose is no fault', async () => {
+    faults.length = 0;
+    const auth = await provider(
+      'export default ({ token }) => { if (token === "x") throw new TypeError("no database"); throw Object.assign(new Error(), { status: 403 }); };',
+    );
+    expect(await auth(bearer('x'))).toEqual(refused(401));
+    expect(await auth(bearer('y'))).toEqual(refused(403));
+    expect(faults).toEqual(['no database']);
+  });
 
   test('gives the stable id of whoever presents a credential', async () => {
     const auth = await provider('export default async ({ scheme, token }) => `${scheme}:${token}`;');

@@ -19,6 +19,9 @@ export type Verdict =
 
 export type AuthProvider = (credential: Credential | undefined) => Verdict | Promise<Verdict>;
 
+/** Told when a provider cannot judge a credential through no fault of who presents it. */
+export type OnAuthFault = (error: Error) => void;
+
 export function readCredential(authorization: string | undefined): Credential | undefined {
   const parts = /^([^\s]+) +(.+)$/.exec(authorization ?? '');
   return parts === null ? undefined : { scheme: parts[1]!, token: parts[2]!.trim() };

@@ -87,6 +87,7 @@ export class McpEndpoint {
       ...this.core,
       store,
       hostCancel: settings.hostCancel,
+      observer,
       sessions: this.#sessions,
       mode: legacy === 'stateless' ? 'stateless' : 'sessions',
     });
@@ -103,7 +104,7 @@ export class McpEndpoint {
    */
   async drain({ patienceMs, hasReplicas }: { patienceMs: number; hasReplicas: boolean }): Promise<void> {
     this.#isDraining = true;
-    this.#legacy.close();
+    this.#legacy.endListening();
     this.#modern.endListening();
     for (const res of this.#open) endConnection(res);
     if (hasReplicas) this.core.calls.handOver();

@@ -30,6 +30,12 @@ export function sendEmpty(res: ServerResponse, status: number, headers: Record<s
   res.end();
 }
 
+/** Calls `act` once the answer's connection is closed: at once where the host hung up already. */
+export function onClose(res: ServerResponse, act: () => void): void {
+  if (res.closed) act();
+  else res.once('close', act);
+}
+
 /** A refusal as an HTTP answer with a JSON-RPC body. */
 export function sendRefusal(
   res: ServerResponse,

@@ -9,8 +9,9 @@ export {
 } from './auth.js';
 export { jwtAlgorithms, jwtAuth, type JwtSettings } from './auth-jwt.js';
 export { moduleAuth } from './auth-module.js';
+export { cancelRun } from './cancel-run.js';
 export type { HookRequest, IdentityHooks } from './call.js';
 export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
-export { isAllowedHost, isAllowedOrigin, loopbackHosts } from './http.js';
+export { isAllowedHost, isAllowedOrigin, loopbackHosts, type OriginRules } from './http.js';
 export type { CallObserver, Log } from './parts.js';
 export { serveHostOverStdio } from './stdio.js';

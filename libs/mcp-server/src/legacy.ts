@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { endsOfCancel, ensureError, writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
+import { ensureError, writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
 import type { Session, Store } from '@holdfast/store';
 import { HandedOver, HostGone, type Calls } from './call.js';
+import { cancelRun } from './cancel-run.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { EventIds, type StreamPosition } from './event-id.js';
 import {
   headerOf,
+  onClose,
   readAccept,
   sendEmpty,
   sendJson,
@@ -14,7 +16,7 @@ import {
   type Exchange,
 } from './http.js';
 import { readMessage, type Message, type Params } from './message.js';
-import type { Log } from './parts.js';
+import type { CallObserver, Log } from './parts.js';
 import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
@@ -48,6 +50,7 @@ export interface LegacyParts {
   /** `sessions`: each host has one, in the store. `stateless`: none is made and none is needed. */
   readonly mode: 'sessions' | 'stateless';
   readonly hostCancel: 'detach' | 'cancel';
+  readonly observer: CallObserver;
   readonly keepAliveMs: number;
   readonly log: Log;
 }
@@ -81,10 +84,14 @@ export class LegacyLeg {
     ];
   }
 
-  /** Ends the open GET streams; hosts open them again elsewhere. */
-  close(): void {
-    for (const forget of this.#forget) forget();
+  /** Ends the open GET streams; hosts open them again elsewhere. Calls that wait can still be cancelled. */
+  endListening(): void {
     for (const stream of this.#streams.values()) stream.end();
+  }
+
+  close(): void {
+    this.endListening();
+    for (const forget of this.#forget) forget();
   }
 
   async post({ req, res }: Exchange, body: unknown, principal: Principal | null): Promise<void> {
@@ -130,12 +137,12 @@ export class LegacyLeg {
     const lastEventId = headerOf(req, 'last-event-id');
     if (lastEventId !== undefined) return this.#resume(lastEventId, session, res);
 
-    res.once('close', this.#parts.sessions.hold(id));
+    onClose(res, this.#parts.sessions.hold(id));
     const stream = new EventStream(res, this.#parts.keepAliveMs);
     // One stream a session: a host that reconnects replaces the one that it lost.
     this.#streams.get(id)?.end();
     this.#streams.set(id, stream);
-    res.once('close', () => {
+    onClose(res, () => {
       if (this.#streams.get(id) === stream) this.#streams.delete(id);
     });
   }
@@ -303,18 +310,21 @@ export class LegacyLeg {
 
   /** The host that waits for the answer to a request: its signal aborts when it goes away or cancels. */
   #waitingHost(requestId: RequestId, session: Session | undefined, res: ServerResponse): WaitingHost {
-    const waiting: WaitingCall = { gone: new AbortController(), run: undefined };
+    const waiting: WaitingCall = { gone: new AbortController(), run: undefined, isCancelled: false };
     const host: WaitingHost = {
       signal: waiting.gone.signal,
-      waitsFor: (run) => (waiting.run = run),
+      waitsFor: (run) => {
+        waiting.run = run;
+        this.#cancelRunOf(waiting);
+      },
       answered: () => {},
     };
-    res.once('close', () => {
+    onClose(res, () => {
       if (!res.writableFinished) waiting.gone.abort();
     });
     // Without a session, equal ids of two hosts cannot be told apart: such a host hangs up instead.
     if (session === undefined) return host;
-    res.once('close', this.#parts.sessions.hold(session.id));
+    onClose(res, this.#parts.sessions.hold(session.id));
     const key = `${session.id} ${writeJson(requestId)}`;
     this.#waiting.set(key, waiting);
     return {
@@ -337,11 +347,17 @@ export class LegacyLeg {
   #endWait(sessionId: string, requestId: string): void {
     const waiting = this.#waiting.get(`${sessionId} ${requestId}`);
     if (waiting === undefined) return;
+    waiting.isCancelled = true;
     waiting.gone.abort();
-    const { run } = waiting;
-    if (this.#parts.hostCancel === 'detach' || run === undefined) return;
-    this.#parts.store.runs.cancel(run.id, endsOfCancel(run)).catch((error: unknown) => {
-      this.#parts.log.warn({ runId: run.id, err: ensureError(error) }, 'run not cancelled');
+    this.#cancelRunOf(waiting);
+  }
+
+  /** A cancellation may come before the call has a run: whoever learns of the other last ends it. */
+  #cancelRunOf({ run, isCancelled }: WaitingCall): void {
+    const { hostCancel, store, observer, log } = this.#parts;
+    if (hostCancel === 'detach' || !isCancelled || run === undefined) return;
+    cancelRun(store, observer, run).catch((error: unknown) => {
+      log.warn({ runId: run.id, err: ensureError(error) }, 'run not cancelled');
     });
   }
 
@@ -390,6 +406,7 @@ interface WaitingCall {
   readonly gone: AbortController;
   /** Known once the call is accepted. */
   run: Run | undefined;
+  isCancelled: boolean;
 }
 
 interface WaitingHost {

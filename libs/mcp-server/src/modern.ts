@@ -10,7 +10,7 @@ import {
 import { parseJson, type Principal } from '@holdfast/run';
 import { HandedOver, HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
-import { headerOf, readAccept, sendJson, type Exchange } from './http.js';
+import { headerOf, onClose, readAccept, sendJson, type Exchange } from './http.js';
 import { checkCursor } from './legacy.js';
 import type { Log } from './parts.js';
 import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
@@ -180,12 +180,12 @@ export class ModernLeg {
   async post({ req, res }: Exchange, body: unknown, principal: Principal | null): Promise<void> {
     const accepts = readAccept(req);
     const gone = new AbortController();
-    res.once('close', () => {
+    onClose(res, () => {
       if (!res.writableFinished) gone.abort();
     });
     if ((body as { method?: unknown } | null)?.method === 'subscriptions/listen') {
       this.#listening.add(res);
-      res.once('close', () => this.#listening.delete(res));
+      onClose(res, () => this.#listening.delete(res));
     }
     const headers = new Headers();
     for (const name of Object.keys(req.headers)) headers.set(name, headerOf(req, name)!);
@@ -277,7 +277,7 @@ async function pipe(response: Response, res: ServerResponse, restore: Restore): 
     if (!res.write(restore(decoder.decode(chunk, { stream: true })))) {
       await new Promise<void>((resolve) => {
         res.once('drain', resolve);
-        res.once('close', resolve);
+        onClose(res, resolve);
       });
     }
   }

@@ -159,3 +159,37 @@ test('a session that is closed while another replica reads it is not remembered 
   expect((await use()).status).toBe(200);
   expect((await use()).status).toBe(404);
 });
+
+test('a host that hangs up while its session is looked up leaves nothing behind', async () => {
+  const store = await memoryStore();
+  const host = await (await openGateway({ store })).host('legacy');
+  let letGo!: () => void;
+  const held = new Promise<void>((resolve) => (letGo = resolve));
+  let isAsked = false;
+  const slow = await openGateway({
+    store: {
+      ...store,
+      runs: store.runs,
+      workers: store.workers,
+      tools: store.tools,
+      hearing: true,
+      secret: (name, make) => store.secret(name, make),
+      subscribe: (listener) => store.subscribe(listener),
+      sessions: {
+        ...store.sessions,
+        get: async (id, idleMs) => {
+          isAsked = true;
+          await held;
+          return store.sessions.get(id, idleMs);
+        },
+      },
+    },
+    settings: { sessions: { max: 10, idleMs: 300 } },
+  });
+  const stream = slow.send({ method: 'GET', headers: { 'mcp-session-id': host.session! } });
+  await until(() => isAsked);
+  stream.cut();
+  await stream.answer.catch(() => {});
+  letGo();
+  await until(async () => (await store.sessions.count(300)) === 0);
+});

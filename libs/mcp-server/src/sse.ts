@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { onClose } from './http.js';
 
 /** Headers that keep proxies from holding a stream back (KUBERNETES, Routing). */
 export const streamHeaders = {
@@ -18,7 +19,7 @@ export class EventStream {
     // An early first byte: nobody on the way takes an idle stream for a dead one.
     res.write(': open\n\n');
     this.#keepAlive = setInterval(() => this.#write(': keep-alive\n\n'), keepAliveMs);
-    res.once('close', () => clearInterval(this.#keepAlive));
+    onClose(res, () => clearInterval(this.#keepAlive));
   }
 
   /** An id without a message, so that a host can take the stream up again before the first (2025-11-25 and later). */

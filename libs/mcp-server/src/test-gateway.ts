@@ -137,6 +137,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
     log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     observer: {
       runSubmitted: ({ reattached }) => seen.push(reattached ? 'reattached' : 'fresh'),
+      runFinished: ({ error }) => void seen.push(error),
       callStarted: () => void waiting++,
       callFinished: ({ outcome }) => {
         waiting--;

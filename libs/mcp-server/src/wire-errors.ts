@@ -2,7 +2,7 @@ import {
   ensureError,
   isInexactNumber,
   parseJson,
-  RunError,
+  isOutage,
   writeJson,
   type CallError,
   type Run,
@@ -48,9 +48,7 @@ export class ProtocolRefusal extends Error {
 /** Whatever was thrown while a request was served, as the refusal to answer with. Faults of ours say nothing. */
 export function toRefusal(thrown: unknown): ProtocolRefusal {
   if (thrown instanceof ProtocolRefusal) return thrown;
-  const isOutage =
-    thrown instanceof RunError && (thrown.code === 'store-unavailable' || thrown.code === 'store-closed');
-  return new ProtocolRefusal(codes.internalError, internalError, { status: isOutage ? 503 : 500 });
+  return new ProtocolRefusal(codes.internalError, internalError, { status: isOutage(thrown) ? 503 : 500 });
 }
 
 /** Whether `thrown` is worth a log line: a refusal is the host's doing and is not. */
@@ -92,7 +90,7 @@ function withMeta(result: Record<string, unknown>, mark: RunMark): object {
   return { ...result, _meta: { ...(result['_meta'] as object | undefined), 'holdfast/run': mark } };
 }
 
-/** A tool error: readable by a model, and the same as data for a program (CONTRACT, A tool call). */
+/** A tool error: readable by a model, and the same as data for a program (docs/connecting-hosts.md). */
 export function callFailure({ name, message, retryable, outcome }: CallError, mark?: RunMark): string {
   const error = { name, message, run_id: mark?.id ?? null, retryable, outcome };
   return JSON.stringify({

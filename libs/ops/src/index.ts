@@ -5,6 +5,7 @@ export type { Log } from './log.js';
 export type { Metrics } from './metrics.js';
 export { opsRoutes, type OpsRoutes } from './ops-routes.js';
 export { serveOps } from './ops-server.js';
+export { onceEvery } from './repeated-fault.js';
 export { beginService, type Service } from './service.js';
 export { listenHost, opsSettings, ownStore, serviceSettings, sharedStore } from './service-settings.js';
 export { setting, type Setting } from './setting.js';

@@ -50,6 +50,13 @@ export class RunError extends Error {
   }
 }
 
+/** Whether the store was not there: the same may go through later. */
+export function isOutage(thrown: unknown): boolean {
+  return (
+    thrown instanceof RunError && (thrown.code === 'store-unavailable' || thrown.code === 'store-closed')
+  );
+}
+
 /** Turns whatever was thrown into an Error, once per seam. */
 export function ensureError(thrown: unknown): Error {
   return thrown instanceof Error

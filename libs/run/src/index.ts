@@ -3,6 +3,7 @@ export { systemClock, type Clock } from './clock.js';
 export {
   callErrorNames,
   ensureError,
+  isOutage,
   RunError,
   type CallError,
   type CallErrorName,

@@ -42,21 +42,22 @@ function synchronousOf(query: string | undefined): 'full' | 'normal' {
 }
 
 /**
- * Opens the store as soon as it can be reached: tries again for ever, telling `onFailure` each time.
- * Resolves to undefined when `signal` aborts before that: who aborts ends the process, and with 0.
+ * Does what needs the store as soon as that is there: tries again for ever, telling `onFailure` each
+ * time. Resolves to undefined when `signal` aborts before that: who aborts ends the process, and with 0.
  *
- * @throws RunError `store-unfit`, which trying again does not help
+ * @throws whatever trying again does not help, as RunError `store-unfit`
  */
-export async function openStoreWhenThere(
-  url: string,
-  options: OpenOptions,
+export async function whenThere<T>(
+  attempt: () => Promise<T>,
   onFailure: (error: RunError) => void,
   signal: AbortSignal,
-): Promise<Store | undefined> {
+): Promise<T | undefined> {
   for (let pauseMs = 250; !signal.aborted; pauseMs = Math.min(pauseMs * 2, 5_000)) {
     try {
-      return await openStore(url, options);
+      return await attempt();
     } catch (error) {
+      // Whoever stops us closes the store under what is tried.
+      if (signal.aborted) return undefined;
       if (!(error instanceof RunError) || error.code !== 'store-unavailable') throw error;
       onFailure(error);
       await sleep(pauseMs, undefined, { signal }).catch(() => {});

@@ -29,6 +29,9 @@ export const sqliteMigrations: readonly string[] = [
     CHECK ((state IN ('failed', 'cancelled')) = (error IS NOT NULL))
   );
 
+  -- For retention: a walk through all that is kept would hold the file, and the event loop, for long.
+  CREATE INDEX ended ON runs (finished_at) WHERE state <> 'open';
+
   -- One narrow row for each open run; the claim token is the fence.
   CREATE TABLE queue (
     seq INTEGER PRIMARY KEY REFERENCES runs (seq),
@@ -53,6 +56,7 @@ export const sqliteMigrations: readonly string[] = [
   ) WITHOUT ROWID;
 
   CREATE TABLE repeats (key TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX repeats_seq ON repeats (seq);
   CREATE TABLE tombstones (id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
 
   CREATE TABLE workers (

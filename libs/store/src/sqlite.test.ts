@@ -85,3 +85,17 @@ test('one write that fails does not fail those that share its transaction', asyn
   expect(alsoGood).toMatchObject({ value: { kind: 'fresh' } });
   await store.close();
 });
+
+test('retention finds what is due by its index, however much is kept', async () => {
+  const path = newFile();
+  await openSqlite({ path }).close();
+  const db = new DatabaseSync(path);
+  const plan = db
+    .prepare(
+      `EXPLAIN QUERY PLAN SELECT seq, id FROM runs WHERE state <> 'open' AND finished_at < 1 ORDER BY finished_at, seq LIMIT 5`,
+    )
+    .all()
+    .map(({ detail }) => detail);
+  db.close();
+  expect(plan[0]).toMatch(/USING INDEX ended/);
+});

@@ -136,7 +136,6 @@ class SqliteStore implements Store {
     try {
       const version = this.#one<{ data_version: number }>('PRAGMA data_version')!.data_version;
       if (version === this.#seenVersion) return;
-      this.#seenVersion = version;
       const told = this.#all<{ n: number; origin: string; session: string; message: string }>(
         'SELECT n, origin, session, message FROM told WHERE n > ? ORDER BY n',
         this.#lastTold,
@@ -145,6 +144,7 @@ class SqliteStore implements Store {
         this.#lastTold = n;
         if (origin !== this.#origin) this.#signals.emit({ kind: 'told', id: session, message });
       }
+      this.#seenVersion = version;
     } catch {
       return; // The file is busy or away: the next look sees it, and the verbs say what is wrong.
     }
@@ -341,18 +341,18 @@ class SqliteStore implements Store {
       this.#write(() => {
         this.#run('DELETE FROM tombstones WHERE until <= ?', now.getTime());
         const ended = this.#all<{ seq: number; id: string }>(
-          `SELECT seq, id FROM runs WHERE state <> 'open' AND finished_at < ? ORDER BY seq LIMIT ?`,
+          `SELECT seq, id FROM runs WHERE state <> 'open' AND finished_at < ? ORDER BY finished_at, seq LIMIT ?`,
           before.getTime(),
           limit,
         );
         for (const { seq, id } of ended) {
           this.#run('DELETE FROM events WHERE seq = ?', seq);
+          this.#run('DELETE FROM repeats WHERE seq = ?', seq);
           this.#run('DELETE FROM runs WHERE seq = ?', seq);
           if (rememberUntil !== undefined && id.startsWith('r1_')) {
             this.#run('INSERT OR REPLACE INTO tombstones VALUES (?, ?)', id, rememberUntil.getTime());
           }
         }
-        this.#run('DELETE FROM repeats WHERE seq NOT IN (SELECT seq FROM runs)');
         return ended.length;
       }),
   };

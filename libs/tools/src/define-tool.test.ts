@@ -139,6 +139,17 @@ describe('checking arguments against a JSON Schema names each field', () => {
     expect(compileSchema(draft7)({ a: 1 })).toEqual(['a: must be string']);
   });
 
+  test.each([/^[\w-.]+$/, /^o\-\d+$/, /^[^\s@]+\@x$/])(
+    'the pattern %s that only JavaScript takes is served',
+    (pattern) => {
+      const tool = defineTool({ ...base, input: { id: z.string().regex(pattern) } });
+      const check = compileSchema(tool.definition.inputSchema);
+      const fits = ['o-1', 'a.b', 'me@x'].find((text) => pattern.test(text))!;
+      expect(check({ id: fits })).toEqual([]);
+      expect(check({ id: ' ' })).toEqual([expect.stringMatching(/^id: must match pattern/)]);
+    },
+  );
+
   test('a property called constructor is an ordinary one', () => {
     const schema = {
       type: 'object',

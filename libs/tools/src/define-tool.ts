@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { z } from 'zod';
 import { formatPath, RunError, type OnCrash, type ToolClass } from '@holdfast/run';
-import { compileSchema, type JsonSchema, type Problem } from './schema.js';
+import { compileSchema, type JsonSchema, type Problem, type SchemaCheck } from './schema.js';
 import type { ToolContext } from './context.js';
 
 /** The part of the Standard Schema interface that we use (standardschema.dev). */
@@ -190,6 +190,7 @@ function fromStandardSchema(schema: StandardSchema, wrong: (problem: string) => 
     throw wrong(`input cannot be written as JSON Schema: ${(cause as Error).message}`);
   }
   checkIsObject(listed, wrong);
+  compileInput(listed, wrong);
   return {
     schema: listed,
     parse: async (args) => {
@@ -207,12 +208,7 @@ function fromStandardSchema(schema: StandardSchema, wrong: (problem: string) => 
 
 function fromJsonSchema(schema: JsonSchema, wrong: (problem: string) => RunError): Input {
   checkIsObject(schema, wrong);
-  let check;
-  try {
-    check = compileSchema(schema);
-  } catch (cause) {
-    throw wrong(`input is not a valid JSON Schema: ${(cause as Error).message}`);
-  }
+  const check = compileInput(schema, wrong);
   return {
     schema,
     parse: async (args) => {
@@ -220,6 +216,15 @@ function fromJsonSchema(schema: JsonSchema, wrong: (problem: string) => RunError
       return problems.length === 0 ? { value: args } : { problems };
     },
   };
+}
+
+/** The gateway checks calls by the listed schema: one that it cannot compile is refused here, not at each call. */
+function compileInput(schema: JsonSchema, wrong: (problem: string) => RunError): SchemaCheck {
+  try {
+    return compileSchema(schema);
+  } catch (cause) {
+    throw wrong(`input is not a valid JSON Schema: ${(cause as Error).message}`);
+  }
 }
 
 /** Hosts accept only a schema whose top says that it is an object. */

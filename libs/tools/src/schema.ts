@@ -1,4 +1,4 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { formatPath } from '@holdfast/run';
 
@@ -14,7 +14,7 @@ export type SchemaCheck = (value: unknown) => Problem[];
 /** At most this many problems are told at once. */
 const maxProblems = 10;
 
-const options = { strict: false, validateFormats: false, addUsedSchema: false, logger: false } as const;
+const options: Options = { strict: false, validateFormats: false, addUsedSchema: false, logger: false };
 
 /**
  * Compiles a schema. The check stops at the first problem of a large value, so that a
@@ -25,12 +25,20 @@ const options = { strict: false, validateFormats: false, addUsedSchema: false, l
 export function compileSchema(schema: JsonSchema): SchemaCheck {
   const Dialect =
     typeof schema['$schema'] === 'string' && schema['$schema'].includes('draft-07') ? Ajv : Ajv2020;
-  const first = new Dialect(options).compile(schema);
+  let dialect = options;
+  let first: ValidateFunction;
+  try {
+    first = new Dialect(dialect).compile(schema);
+  } catch {
+    // JSON Schema patterns are Unicode ones; JavaScript's own, which Zod writes, need not be.
+    dialect = { ...options, unicodeRegExp: false };
+    first = new Dialect(dialect).compile(schema);
+  }
   let all: ValidateFunction | undefined;
   return (value) => {
     if (first(value)) return [];
     if (isLarge(value)) return tell(first.errors);
-    all ??= new Dialect({ ...options, allErrors: true }).compile(schema);
+    all ??= new Dialect({ ...dialect, allErrors: true }).compile(schema);
     all(value);
     return tell(all.errors ?? first.errors);
   };
