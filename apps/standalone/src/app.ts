@@ -12,7 +12,7 @@ const help = `Holdfast in one process: gateway and worker over one store.
 Settings are environment variables, all in docs/configuration.md. The most used:
   HOLDFAST_TOOLS     modules whose exports are tools, comma-separated (the examples)
   HOLDFAST_STORE     sqlite:PATH, postgres://…, memory: (sqlite:./data/holdfast.db)
-  HOLDFAST_AUTH      none, keys, module (none, which listens on loopback only)
+  HOLDFAST_AUTH      none, keys, jwt, module (none, which listens on loopback only)
   HOLDFAST_PORT      8000
 `;
 

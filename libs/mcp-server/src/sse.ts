@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { onClose } from './http.js';
 
-/** Headers that keep proxies from holding a stream back (KUBERNETES, Routing). */
+/** Headers that keep proxies from holding a stream back. */
 export const streamHeaders = {
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-cache, no-transform',

@@ -1,7 +1,7 @@
 import { ConfigError, type ConfigProblem } from './config-error.js';
 import { type Setting } from './setting.js';
 
-/** The environment as a value. Only an app's `settings.ts` hands over the real one. */
+/** The environment as a value. Only the start of an app hands over the real one. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The settings of one app: property name to setting. */

@@ -31,7 +31,10 @@ export interface CallError {
   /** One sentence: what is wrong and what to do. */
   readonly message: string;
   readonly outcome: Outcome;
-  /** Whether the same call, made again with a new token, may be expected to do better. */
+  /**
+   * Whether the same call may be made again by itself: with its token where it carried one, as a new
+   * call where nothing ran.
+   */
   readonly retryable: boolean;
 }
 
