@@ -149,3 +149,29 @@ test('a wrong setting is told on stderr only', async () => {
   expect(service.stderr).toMatch(/^HOLDFAST_LEASE_MS: /);
   expect(service.stdout).toBe('');
 });
+
+test('what a tool prints goes to stderr: stdout carries the protocol alone', async () => {
+  const path = join(folder.path, 'chatty.mjs');
+  writeFileSync(
+    path,
+    `import { defineTool } from '@holdfast/tools';
+     console.log('the module says hello');
+     export const chat = defineTool({ name: 'chat', description: 'Prints.', input: {}, run: () => {
+       console.log('the body says hello');
+       process.stdout.write('and so it does\\n');
+       return 'said';
+     } });`,
+  );
+  const host = new StdioHost({ HOLDFAST_TOOLS: path });
+  host.tell(
+    'initialize',
+    { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 't', version: '1' } },
+    1,
+  );
+  host.tell('tools/call', { name: 'chat', arguments: {} }, 2);
+  await host.service.printed(/"text":"said"/);
+  for (const line of host.service.stdout.trim().split('\n'))
+    expect(JSON.parse(line)).toHaveProperty('jsonrpc');
+  for (const said of ['the module says hello', 'the body says hello', 'and so it does'])
+    expect(host.service.stderr).toContain(said);
+});

@@ -24,8 +24,11 @@ export const servingSettings = {
   mcpPath: setting.string('HOLDFAST_MCP_PATH', {
     about: 'path of the MCP endpoint',
     default: '/mcp',
-    check: (path) =>
-      /^\/[\w./~-]*[\w~-]$/.test(path) ? undefined : 'must begin with / and not end with it, as /mcp',
+    check: (path) => {
+      if (/^\/(api|healthz|readyz|metrics)(\/|$)/.test(path))
+        return 'is taken by another path of ours; use another, as /mcp';
+      return /^\/[\w./~-]*[\w~-]$/.test(path) ? undefined : 'must begin with / and not end with it, as /mcp';
+    },
   }),
   publicUrl: setting.url('HOLDFAST_PUBLIC_URL', {
     about: 'where hosts reach the gateway; printed at start',

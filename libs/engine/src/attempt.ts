@@ -1,6 +1,6 @@
 import {
   afterLostAttempt,
-  ensureError,
+  messageOf,
   type CallError,
   type Progress,
   type Run,
@@ -101,10 +101,9 @@ async function execute(tool: Tool, run: Run, context: ToolContext): Promise<RunE
     if ('result' in recorded) return { state: 'succeeded', result: recorded.result };
     return failed({ name: 'ToolError', message: recorded.error, outcome: 'ran', retryable: false });
   } catch (thrown) {
-    const message = typeof thrown === 'string' ? thrown : ensureError(thrown).message;
     return failed({
       name: 'ToolError',
-      message: message || 'the tool threw an error without a message',
+      message: messageOf(thrown) || 'the tool threw an error without a message',
       outcome: 'ran',
       retryable: false,
     });

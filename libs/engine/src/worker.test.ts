@@ -138,6 +138,26 @@ describe('an attempt', () => {
       { name: 'ToolError', message: 'plain' },
     ],
     [
+      'throws an error that cannot be read',
+      tool(() => {
+        throw Object.defineProperty(new Error('x'), 'message', {
+          get: () => {
+            throw new Error('inner');
+          },
+        });
+      }),
+      '{}',
+      { name: 'ToolError', message: 'an error that cannot be read' },
+    ],
+    [
+      'throws an error whose message is no string',
+      tool(() => {
+        throw Object.assign(new Error('x'), { message: { a: 1n } });
+      }),
+      '{}',
+      { name: 'ToolError', message: expect.any(String) },
+    ],
+    [
       'throws nothing',
       tool(() => {
         throw undefined;

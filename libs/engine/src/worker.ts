@@ -69,7 +69,7 @@ export class Worker {
   readonly #settings: WorkerSettings;
   readonly #log: WorkerLog;
   readonly #observer: WorkerObserver;
-  readonly #hasUnrepeatable: boolean;
+  readonly #hasWrites: boolean;
   readonly #held = new Map<number, Held>();
   #id = randomUUID();
   #unsubscribe: (() => void) | undefined;
@@ -97,7 +97,10 @@ export class Worker {
     }
     this.#store = store;
     this.#tools = new Map(tools.map((tool) => [settings.workflowPrefix + tool.definition.name, tool]));
-    this.#hasUnrepeatable = tools.some(({ onCrash }) => onCrash === 'unknown');
+    // A claim that a crash of the store takes back has its body run twice, with no worker lost: reads only.
+    this.#hasWrites = tools.some(
+      ({ definition, onCrash }) => definition.toolClass === 'write' || onCrash === 'unknown',
+    );
     this.#settings = settings;
     this.#log = log;
     this.#observer = observer;
@@ -245,7 +248,7 @@ export class Worker {
           definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
           definitionGraceMs,
           limit,
-          isDurable: this.#hasUnrepeatable,
+          isDurable: this.#hasWrites,
           sweep,
         });
         if (claims.length === limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';

@@ -288,3 +288,26 @@ test('a subscription is acknowledged and told that the tools changed', async () 
     params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 's' } },
   });
 });
+
+test('an argument called __proto__ is an argument like any other, and is not dropped on the way', async () => {
+  const gateway = await openGateway();
+  const body = (x: string): Sending => {
+    const sending = request('tools/call', {
+      name: 'work',
+      arguments: {},
+      _meta: { idempotency_key: 'proto' },
+    });
+    return {
+      ...sending,
+      body: (sending.body as string).replace('"arguments":{}', `"arguments":{"__proto__":${x}}`),
+    };
+  };
+  gateway.finishAll();
+  const names = [];
+  for (const x of ['{"a":1}', '{"a":2}']) {
+    const answer = await post(gateway, body(x));
+    const meta = answer.messages.at(-1)!.result!._meta!;
+    names.push(meta['holdfast/error']?.name ?? 'ran');
+  }
+  expect(names).toEqual(['ran', 'IdempotencyConflict']);
+});

@@ -50,6 +50,8 @@ export function isModern(version: string | undefined, body: unknown): boolean {
 /** What the way that a host came by says of its calls. */
 interface ServedOver {
   readonly principalOf: (context: ServerContext) => Principal | null;
+  /** The arguments as they were sent; the SDK's copy lacks a key called __proto__. */
+  readonly argumentsOf?: (context: ServerContext, given: unknown) => unknown;
   /** Whether there is another replica for the host to come back to. */
   readonly canComeBack: boolean;
 }
@@ -57,7 +59,7 @@ interface ServedOver {
 /** The handlers of one server object of the SDK, for the modern HTTP leg and for stdio. */
 export function makeServer(
   { catalogue, calls, seals, serverInfo, listTtlMs, log }: ModernParts,
-  { principalOf, canComeBack }: ServedOver,
+  { principalOf, argumentsOf = (_context, given) => given, canComeBack }: ServedOver,
 ): Server {
   const server = new Server(serverInfo, { capabilities: { tools: { listChanged: true } } });
   server.setRequestHandler('tools/list', async ({ params }) => {
@@ -77,7 +79,7 @@ export function makeServer(
       const result = await calls.call({
         id,
         name: params.name,
-        arguments: params.arguments,
+        arguments: argumentsOf(context, params.arguments),
         meta,
         principal,
         signal,
@@ -157,6 +159,7 @@ export class ModernLeg {
       () =>
         makeServer(parts, {
           principalOf: ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null,
+          argumentsOf: ({ http }) => http?.authInfo?.extra?.['arguments'],
           canComeBack: true,
         }),
       {
@@ -198,7 +201,12 @@ export class ModernLeg {
     const request = new Request('http://localhost/', { method: 'POST', headers, signal: gone.signal });
     const answered = this.#handler.fetch(request, {
       parsedBody: message,
-      authInfo: { token: '', clientId: '', scopes: [], extra: { principal } },
+      authInfo: {
+        token: '',
+        clientId: '',
+        scopes: [],
+        extra: { principal, arguments: (body as ToolCall | null)?.params?.arguments },
+      },
     });
     const slow = Symbol();
     let patience: NodeJS.Timeout | undefined;
@@ -227,6 +235,11 @@ export class ModernLeg {
 }
 
 type Restore = (text: string) => string;
+
+/** What is looked at of a body before the SDK has read it. */
+interface ToolCall {
+  readonly params?: { readonly arguments?: unknown };
+}
 
 /** Who reads no stream gets no progress: the SDK would open one for it. */
 function withoutProgress(message: unknown): void {

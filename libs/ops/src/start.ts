@@ -9,8 +9,16 @@ export async function startOrExit(start: () => Promise<void>): Promise<void> {
     await start();
   } catch (error) {
     const code = reportConfigError(error, process.stderr);
-    if (code === undefined)
-      process.stderr.write(`${error instanceof Error ? `${error.name}: ${error.message}` : String(error)}\n`);
+    if (code === undefined) process.stderr.write(`${describe(error)}\n`);
     process.exit(code ?? 1);
   }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code, port, address } = error as NodeJS.ErrnoException & { port?: number; address?: string };
+  if (code === 'EADDRINUSE') {
+    return `${address}:${port} is taken: another process listens there; set HOLDFAST_PORT, or HOLDFAST_OPS_PORT, to another port`;
+  }
+  return `${error.name}: ${error.message}`;
 }

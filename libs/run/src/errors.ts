@@ -67,6 +67,20 @@ export function ensureError(thrown: unknown): Error {
     : new Error(`a value that is no Error was thrown: ${describe(thrown)}`);
 }
 
+/**
+ * The text of whatever a body threw, as a string in every case: a body may throw what is no Error,
+ * or one whose message is no string, or throws itself.
+ */
+export function messageOf(thrown: unknown): string {
+  try {
+    const message: unknown = thrown instanceof Error ? thrown.message : thrown;
+    if (message === undefined || message === null) return '';
+    return typeof message === 'object' ? describe(message) : String(message);
+  } catch {
+    return 'an error that cannot be read';
+  }
+}
+
 function describe(value: unknown): string {
   if (typeof value === 'string') return value;
   try {

@@ -60,7 +60,7 @@ export function readArguments(value: unknown): Arguments | Refused {
   const args = value ?? {};
   if (typeof args !== 'object' || Array.isArray(args))
     return invalidArguments('arguments: must be an object');
-  const problem = findUnusable(args, []);
+  const problem = settle(args, []);
   if (problem !== undefined) return invalidArguments(problem);
   const digest = createHash('sha256').update(canonicalize(args)!).digest('hex');
   return { kind: 'arguments', value: args as Record<string, unknown>, digest: `a1_${digest}` };
@@ -82,7 +82,13 @@ export function invalidArguments(...problems: string[]): Refused {
 /** Deeper arguments than this are refused: walking them would exhaust the stack. */
 const maxDepth = 200;
 
-function findUnusable(value: unknown, path: (string | number)[]): string | undefined {
+/**
+ * What cannot be told apart or stored, with its path; undefined when all is well. A number that was
+ * kept for its digits, though a double holds it, becomes that double on the way.
+ *
+ * @param path where `value` is; one array for the whole walk, since a copy a leaf would cost seconds for millions
+ */
+function settle(value: unknown, path: (string | number)[]): string | undefined {
   if (typeof value === 'string') {
     return value.isWellFormed()
       ? undefined
@@ -94,15 +100,18 @@ function findUnusable(value: unknown, path: (string | number)[]): string | undef
   }
   if (path.length > maxDepth)
     return `${formatPath(path.slice(0, 3))}…: nested deeper than ${maxDepth} levels`;
-  for (const [key, member] of Array.isArray(value) ? value.entries() : Object.entries(value)) {
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
     if (typeof key === 'string' && !key.isWellFormed())
       return `${formatPath(path) || 'arguments'}: a key holds a lone surrogate`;
+    const members = value as Record<string | number, unknown>;
+    const member = members[key];
     const exact = isInexactNumber(member) ? exactNumber(member) : undefined;
-    // Kept for its digits, but a double holds it: as an argument it is that number.
-    if (exact !== undefined) (value as Record<string | number, unknown>)[key] = exact;
-    else {
-      const problem = findUnusable(member, [...path, key]);
+    if (exact !== undefined) members[key] = exact;
+    else if (typeof member === 'string' || (typeof member === 'object' && member !== null)) {
+      path.push(key);
+      const problem = settle(member, path);
       if (problem !== undefined) return problem;
+      path.pop();
     }
   }
   return undefined;

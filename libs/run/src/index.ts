@@ -4,6 +4,7 @@ export {
   callErrorNames,
   ensureError,
   isOutage,
+  messageOf,
   RunError,
   type CallError,
   type CallErrorName,

@@ -180,8 +180,8 @@ export interface ClaimRequest {
   readonly definitionGraceMs: number;
   readonly limit: number;
   /**
-   * Whether the claim must outlive a crash of the store itself. Where every body may run again it
-   * need not: a claim that is lost leaves its run queued, and its token is worth nothing.
+   * Whether the claim must outlive a crash of the store itself. One that does not leaves its run
+   * queued and its token worth nothing, and the body may run twice at once: for tools that only read.
    */
   readonly isDurable: boolean;
   /**

@@ -14,6 +14,16 @@ describe('what a body returns becomes a tool result (BEHAVIOURS 30)', () => {
       { content: [{ type: 'text', text: '' }], _meta: { k: 1 } },
       '{"content":[{"type":"text","text":""}],"_meta":{"k":1}}',
     ],
+    [
+      'fields that no result has',
+      { content: [], resultType: 'input_required', requestState: 'x' },
+      '{"content":[]}',
+    ],
+    [
+      'blocks beside a big integer',
+      { content: [], structuredContent: { id: 1915883588174806058n } },
+      '{"content":[],"structuredContent":{"id":1915883588174806058}}',
+    ],
     ['a date', new Date(0), '{"content":[{"type":"text","text":"\\"1970-01-01T00:00:00.000Z\\""}]}'],
     [
       'a big integer',
@@ -36,13 +46,34 @@ describe('what cannot be a result is an error that says why', () => {
   test.each<[string, unknown, RegExp]>([
     ['a function', () => 1, /returned a function/],
     ['a circular object', circular, /cannot be written as JSON: .*circular/i],
-    ['a block of no known type', { content: [{ type: 'video' }] }, /content\[0\]\.type must be one of/],
+    ['a block of no known type', { content: [{ type: 'video' }] }, /malformed content: content\[0\]\.type: /],
     [
       'a block without its text',
       { content: [{ type: 'text', text: 'a' }, { type: 'text' }] },
-      /content\[1\]\.text must be a string/,
+      /malformed content: content\[1\]\.text: /,
     ],
-    ['a block that is no object', { content: ['a'] }, /content\[0\] is not an object/],
+    ['a block that is no object', { content: ['a'] }, /malformed content: content\[0\]: /],
+    [
+      'annotations that no host takes',
+      { content: [{ type: 'text', text: 'a', annotations: 'nope' }] },
+      /content\[0\]\.annotations: /,
+    ],
+    [
+      'an image that is no base64',
+      { content: [{ type: 'image', data: '\u0000', mimeType: 'image/png' }] },
+      /content\[0\]\.data: must be base64/,
+    ],
+    ['isError that is no boolean', { content: [], isError: 'yes' }, /isError: /],
+    ['_meta that is no object', { content: [], _meta: 'abc' }, /_meta: /],
+    [
+      'a toJSON that throws nothing',
+      {
+        toJSON: () => {
+          throw null;
+        },
+      },
+      /cannot be written as JSON/,
+    ],
     [
       'isError',
       {

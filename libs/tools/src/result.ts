@@ -1,4 +1,5 @@
-import { writeJson } from '@holdfast/run';
+import { z } from 'zod';
+import { formatPath, messageOf, parseJson, writeJson } from '@holdfast/run';
 
 /** The outcome of a body as it is recorded: a `CallToolResult` as JSON text, or the text of its error. */
 export type RecordedResult = { readonly result: string } | { readonly error: string };
@@ -17,18 +18,30 @@ export function recordResult(returned: unknown): RecordedResult {
   try {
     json = writeJson(returned);
   } catch (cause) {
-    return { error: `the tool returned a value that cannot be written as JSON: ${(cause as Error).message}` };
+    return { error: `the tool returned a value that cannot be written as JSON: ${messageOf(cause)}` };
   }
   if (json === undefined)
     return { error: `the tool returned a ${typeof returned}, which cannot be written as JSON` };
   if (!json.startsWith('{')) return textResult(json);
-  const { content, isError } = JSON.parse(json) as { content?: unknown; isError?: unknown };
-  if (!Array.isArray(content))
+  if (!Array.isArray((JSON.parse(json) as { content?: unknown }).content)) {
     return { result: `{"content":[${textBlock(json)}],"structuredContent":${json}}` };
-  const problem = content.map(blockProblem).find((found) => found !== undefined);
-  if (problem !== undefined) return { error: `the tool returned malformed content: ${problem}` };
-  if (isError === true) return { error: textOf(content as TextBlock[]) };
-  return { result: json };
+  }
+  return recordBlocks(json);
+}
+
+/** A result that the body made itself: checked as a whole, and without fields that no result has. */
+function recordBlocks(json: string): RecordedResult {
+  const checked = toolResult.safeParse(JSON.parse(json));
+  if (!checked.success) {
+    const problems = checked.error.issues.map(
+      ({ path, message }) => `${formatPath(path as string[])}: ${message}`,
+    );
+    return { error: `the tool returned malformed content: ${problems.slice(0, 3).join('; ')}` };
+  }
+  if (checked.data.isError === true) return { error: textOf(checked.data.content as TextBlock[]) };
+  // From the text, not from what was checked: a number keeps its digits.
+  const { content, structuredContent, _meta } = parseJson(json) as Record<string, unknown>;
+  return { result: writeJson({ content, structuredContent, _meta })! };
 }
 
 interface TextBlock {
@@ -49,36 +62,50 @@ function textOf(content: readonly TextBlock[]): string {
   return texts.join('\n') || 'the tool reported an error without text';
 }
 
-/** What each kind of block must hold (MCP schema, ContentBlock). */
-const requiredFields: Readonly<Record<string, readonly [field: string, type: 'string' | 'object'][]>> = {
-  text: [['text', 'string']],
-  image: [
-    ['data', 'string'],
-    ['mimeType', 'string'],
-  ],
-  audio: [
-    ['data', 'string'],
-    ['mimeType', 'string'],
-  ],
-  resource_link: [
-    ['uri', 'string'],
-    ['name', 'string'],
-  ],
-  resource: [['resource', 'object']],
-};
+const anyObject = z.record(z.string(), z.unknown());
 
-function blockProblem(block: unknown, index: number): string | undefined {
-  const at = `content[${index}]`;
-  if (typeof block !== 'object' || block === null) return `${at} is not an object`;
-  const fields = block as Record<string, unknown>;
-  const type = fields['type'];
-  if (typeof type !== 'string' || !Object.hasOwn(requiredFields, type)) {
-    return `${at}.type must be one of ${Object.keys(requiredFields).join(', ')}`;
-  }
-  const missing = requiredFields[type]!.find(
-    ([field, kind]) => typeof fields[field] !== kind || fields[field] === null,
-  );
-  return missing === undefined
-    ? undefined
-    : `${at}.${missing[0]} must be a${missing[1] === 'object' ? 'n object' : ' string'}`;
-}
+/** What every block may carry (MCP schema, Annotations). */
+const carried = {
+  annotations: z
+    .looseObject({
+      audience: z.array(z.enum(['user', 'assistant'])).optional(),
+      priority: z.number().min(0).max(1).optional(),
+      lastModified: z.string().optional(),
+    })
+    .optional(),
+  _meta: anyObject.optional(),
+};
+const base64 = z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/, 'must be base64');
+const contents = { uri: z.string(), mimeType: z.string().optional(), _meta: anyObject.optional() };
+
+/** The result of a tool call (MCP schema, CallToolResult and ContentBlock). */
+const toolResult = z.looseObject({
+  content: z.array(
+    z.discriminatedUnion('type', [
+      z.looseObject({ type: z.literal('text'), text: z.string(), ...carried }),
+      z.looseObject({ type: z.literal('image'), data: base64, mimeType: z.string(), ...carried }),
+      z.looseObject({ type: z.literal('audio'), data: base64, mimeType: z.string(), ...carried }),
+      z.looseObject({
+        type: z.literal('resource_link'),
+        uri: z.string(),
+        name: z.string(),
+        title: z.string().optional(),
+        description: z.string().optional(),
+        mimeType: z.string().optional(),
+        size: z.number().optional(),
+        ...carried,
+      }),
+      z.looseObject({
+        type: z.literal('resource'),
+        resource: z.union([
+          z.looseObject({ ...contents, text: z.string() }),
+          z.looseObject({ ...contents, blob: base64 }),
+        ]),
+        ...carried,
+      }),
+    ]),
+  ),
+  structuredContent: anyObject.optional(),
+  _meta: anyObject.optional(),
+  isError: z.boolean().optional(),
+});
