@@ -1,7 +1,12 @@
 import type { ServerResponse } from 'node:http';
 
-/** Headers that keep proxies from holding a stream back (KUBERNETES, Routing). */
+/**
+ * Headers that keep proxies from holding a stream back (KUBERNETES, Routing), and hosts from using
+ * its connection again: a gateway that hands a call over ends its stream and goes, and what a host
+ * sent by the same connection at that moment would be lost.
+ */
 export const streamHeaders = {
+  Connection: 'close',
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-cache, no-transform',
   'X-Accel-Buffering': 'no',
