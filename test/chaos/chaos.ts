@@ -15,8 +15,8 @@ second, services are stopped for longer than a lease, the store is restarted, an
   --store     ${stores} (postgres); a server is started for it
   --calls     how many calls (1000)
   --seconds   how long it storms; the calls begin evenly over this time (60)
-  --gateways  how many gateways, behind a balancer (2)
-  --workers   how many workers (2)
+  --gateways  how many gateways, behind a balancer (3)
+  --workers   how many workers (3)
   --hosts     how many hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
   --seed      what is broken, and how long bodies last (7)
   --help      this text
@@ -27,8 +27,8 @@ const { values } = parseArgs({
     store: { type: 'string', default: 'postgres' },
     calls: { type: 'string', default: '1000' },
     seconds: { type: 'string', default: '60' },
-    gateways: { type: 'string', default: '2' },
-    workers: { type: 'string', default: '2' },
+    gateways: { type: 'string', default: '3' },
+    workers: { type: 'string', default: '3' },
     hosts: { type: 'string', default: '50' },
     seed: { type: 'string', default: '7' },
     help: { type: 'boolean', default: false },
@@ -68,6 +68,7 @@ async function judge(it: StormReport): Promise<void> {
 faults     ${faults.gatewaysKilled} gateways and ${faults.workersKilled} workers killed; ${faults.workersStopped} workers and ${faults.gatewaysStopped} gateways stopped beyond the lease;
            the store restarted ${faults.storeRestarts}×; ${faults.storeConnectionsCut} connections to it and ${faults.hostConnectionsCut} of hosts cut
 calls      ${it.calls}, ${it.broken} of them broken and sent again
+starts     ${shown(it.startMs)} until a service was ready again
 bodies     ${it.bodiesRerun} begun again, ${it.endsNotRecorded} ended without being recorded
 re-attach  ${shown(it.reattachMs)} from the first break to the result
            ${shown(it.afterEndMs)} once the run had ended`);

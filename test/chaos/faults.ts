@@ -46,6 +46,8 @@ export class Faults {
   };
   /** Services that ended though nobody killed them, with the last that they said. */
   readonly endedByThemselves: string[] = [];
+  /** How long each service took from its start to being ready. */
+  readonly startMs: number[] = [];
   readonly #parts: FaultParts;
   /** Places whose service is being started, or is stopped. */
   readonly #busy = new Set<string>();
@@ -131,8 +133,10 @@ export class Faults {
     const { fleet } = this.#parts;
     for (let tries = 1; ; tries++) {
       try {
+        const begunAt = performance.now();
         if (place.kind === 'gateway') await fleet.restartGateway(place.number);
         else fleet.workers[place.number] = await startWorker(fleet.env);
+        this.startMs.push(Math.round(performance.now() - begunAt));
         return;
       } catch (error) {
         this.endedByThemselves.push(`${nameOf(place)}, as it started: ${String(error).slice(-1_000)}`);

@@ -1,12 +1,12 @@
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startBalancer } from '../system/balancer.ts';
+import { startBalancer, type Balancer } from '../system/balancer.ts';
 import { Fleet, keys } from '../system/fleet.ts';
 import { runOf, textOf, type ToolResult } from '../system/host.ts';
 import { Faults, type FaultCount } from './faults.ts';
 import { randomFrom } from './random.ts';
 import { chaosStores } from './stores.ts';
 import { StubbornHost, type Answered, type StubbornCall } from './stubborn-host.ts';
-import { join } from 'node:path';
 
 export interface StormOptions {
   /** One of `chaosStores`. */
@@ -45,6 +45,8 @@ export interface StormReport {
   readonly reattachMs: Quantiles;
   /** The same, without what the run itself still took. */
   readonly afterEndMs: Quantiles;
+  /** From the start of a process, after a kill, to its being ready. */
+  readonly startMs: Quantiles;
 }
 
 export interface Quantiles {
@@ -66,7 +68,7 @@ export async function storm(options: StormOptions, say: (line: string) => void):
     throw new Error(`--store ${options.store}: there is ${Object.keys(chaosStores).join(', ')}`);
   const store = await openStore();
   let fleet: Fleet | undefined;
-  let balancer: Awaited<ReturnType<typeof startBalancer>> | undefined;
+  let balancer: Balancer | undefined;
   try {
     fleet = await Fleet.start(
       'sqlite',
@@ -80,7 +82,7 @@ export async function storm(options: StormOptions, say: (line: string) => void):
     );
     balancer = await startBalancer(
       fleet.gateways.map(({ base }) => base),
-      { onRefusal: 'next' },
+      { onRefusal: 'next', probeEveryMs: 500 },
     );
     const random = randomFrom(options.seed);
     const faults = new Faults({ fleet, store, balancer, random, seconds: options.seconds, leaseMs });
@@ -197,6 +199,7 @@ async function inspect({ fleet, hosts, answered, faults }: Aftermath): Promise<S
     endsNotRecorded,
     reattachMs: quantiles(reattached),
     afterEndMs: quantiles(afterEnd),
+    startMs: quantiles(faults.startMs),
   };
 }
 

@@ -61,7 +61,7 @@ export class StubbornHost {
       reason = tried.reason;
       if (tried.isFinal) return answered({ reason });
       brokenAt ??= Date.now();
-      await sleep(100);
+      await sleep(Math.min(100 * 2 ** (sent - 1), 1_000));
     }
     return answered({ reason: `no time left; last: ${reason}` });
   }
