@@ -12,7 +12,7 @@ import {
   storeReadiness,
   unknownVariables,
 } from '@holdfast/ops';
-import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { openStoreWhenThere, whenStoreIsThere, type Store } from '@holdfast/store';
 import { Gateway } from './gateway.js';
 import { serveGateway } from './http-server.js';
 import { gatewaySettings, servingRules } from './settings.js';
@@ -52,13 +52,13 @@ await startOrExit(async () => {
     },
   });
 
-  open.store = await openStoreWhenThere(
+  const store = (open.store = await openStoreWhenThere(
     settings.store,
     { listenUrl: settings.storeListenUrl, log },
     readiness.failed,
     stopping.signal,
-  );
-  if (open.store === undefined) return;
-  await gateway.serveFrom(open.store);
+  ));
+  if (store === undefined) return;
+  await whenStoreIsThere(() => gateway.serveFrom(store), readiness.failed, stopping.signal);
   readiness.reached();
 });

@@ -15,7 +15,7 @@ import {
   type Log,
   type Metrics,
 } from '@holdfast/ops';
-import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { openStoreWhenThere, whenStoreIsThere, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
 import { readStandaloneSettings, type StandaloneSettings } from './settings.js';
 
@@ -68,18 +68,24 @@ export async function makeStandalone(
     log,
     begin: async () => {
       const readiness = storeReadiness(health, log);
-      store = await openStoreWhenThere(
+      const opened = (store = await openStoreWhenThere(
         settings.store,
         { listenUrl: settings.storeListenUrl, log },
         readiness.failed,
         stopping.signal,
-      );
-      if (store === undefined) return;
+      ));
+      if (opened === undefined) return;
       if (tools !== undefined) {
-        worker = new Worker({ store, tools, settings, log, observer: metrics.worker() });
-        await worker.start();
+        const made = (worker = new Worker({
+          store: opened,
+          tools,
+          settings,
+          log,
+          observer: metrics.worker(),
+        }));
+        await whenStoreIsThere(() => made.start(), readiness.failed, stopping.signal);
       }
-      await gateway.serveFrom(store);
+      await whenStoreIsThere(() => gateway.serveFrom(opened), readiness.failed, stopping.signal);
       readiness.reached();
       return store;
     },

@@ -12,7 +12,7 @@ import {
   unknownVariables,
 } from '@holdfast/ops';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
-import { openStoreWhenThere, type Store } from '@holdfast/store';
+import { openStoreWhenThere, whenStoreIsThere, type Store } from '@holdfast/store';
 import { workerSettings } from './settings.js';
 
 await startOrExit(async () => {
@@ -53,6 +53,6 @@ await startOrExit(async () => {
   if (store === undefined) return;
   const worker = (open.worker = new Worker({ store, tools, settings, log, observer: metrics.worker() }));
   metrics.queue(() => store.runs.queue());
-  await worker.start();
+  await whenStoreIsThere(() => worker.start(), readiness.failed, stopping.signal);
   readiness.reached();
 });

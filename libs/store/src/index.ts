@@ -19,4 +19,4 @@ export type {
   WorkerStore,
 } from './contract.js';
 export { keepRetention, type RetentionSettings } from './retention.js';
-export { openStore, openStoreWhenThere, type OpenOptions } from './open-store.js';
+export { openStore, openStoreWhenThere, whenStoreIsThere, type OpenOptions } from './open-store.js';

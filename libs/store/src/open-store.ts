@@ -41,21 +41,33 @@ function synchronousOf(query: string | undefined): 'full' | 'normal' {
   return value;
 }
 
-/**
- * Opens the store as soon as it can be reached: tries again for ever, telling `onFailure` each time.
- * Resolves to undefined when `signal` aborts before that: who aborts ends the process, and with 0.
- *
- * @throws RunError `store-unfit`, which trying again does not help
- */
-export async function openStoreWhenThere(
+/** `openStore` as soon as the store can be reached; see `whenStoreIsThere`. */
+export function openStoreWhenThere(
   url: string,
   options: OpenOptions,
   onFailure: (error: RunError) => void,
   signal: AbortSignal,
 ): Promise<Store | undefined> {
+  return whenStoreIsThere(() => openStore(url, options), onFailure, signal);
+}
+
+/**
+ * Does what a process needs of the store before it serves, as soon as the store can be reached:
+ * tries again for ever, telling `onFailure` each time. A store that was opened may be gone again
+ * at the next step. Resolves to undefined when `signal` aborts before that: who aborts ends the
+ * process, and with 0.
+ *
+ * @param act safe to repeat
+ * @throws what `act` throws that is not `store-unavailable`: trying again does not help
+ */
+export async function whenStoreIsThere<T>(
+  act: () => Promise<T>,
+  onFailure: (error: RunError) => void,
+  signal: AbortSignal,
+): Promise<T | undefined> {
   for (let pauseMs = 250; !signal.aborted; pauseMs = Math.min(pauseMs * 2, 5_000)) {
     try {
-      return await openStore(url, options);
+      return await act();
     } catch (error) {
       if (!(error instanceof RunError) || error.code !== 'store-unavailable') throw error;
       onFailure(error);
