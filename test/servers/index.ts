@@ -3,7 +3,7 @@ import { createDatabase } from './postgres-server.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
-export { type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
+export { reset, type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 
 /** The environment variable by which the global set-up hands the run's Postgres to test files. */
 export const SHARED_POSTGRES = 'HOLDFAST_TEST_POSTGRES';

@@ -82,7 +82,7 @@ export async function startTcpProxy(target: { host?: string; port: number }): Pr
  * Closes with RST. A socket whose FIN is being sent cannot be reset: libuv refuses, Node then loses the handle
  * without closing it, and the process spins for ever when it exits (Node 24.21).
  */
-function reset(socket: Socket): void {
+export function reset(socket: Socket): void {
   if (socket.writableEnded && !socket.writableFinished) socket.destroy();
   else socket.resetAndDestroy();
 }

@@ -30,7 +30,8 @@ export const shortSettings: Env = {
 };
 
 export interface Line {
-  readonly what: 'start' | 'end';
+  /** `aborted` is noted by `tools/attentive.ts` only. */
+  readonly what: 'start' | 'end' | 'aborted';
   readonly tool: string;
   readonly runId: string;
   readonly attempt: number;
@@ -43,7 +44,7 @@ export function readJournal(path: string): readonly Line[] {
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => {
-      const [what, tool, runId, attempt] = line.split(' ') as ['start' | 'end', string, string, string];
+      const [what, tool, runId, attempt] = line.split(' ') as [Line['what'], string, string, string];
       return { what, tool, runId, attempt: Number(attempt) };
     });
 }
@@ -121,6 +122,18 @@ export class Fleet {
     const answer = await fetch(`${this.gateways[gateway % this.gateways.length]!.base}/api${path}`, {
       headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
     });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  }
+
+  /** Cancels a run by the API. */
+  async cancel(id: string, gateway = 0): Promise<{ status: number; body: Record<string, unknown> }> {
+    const answer = await fetch(
+      `${this.gateways[gateway % this.gateways.length]!.base}/api/runs/${id}/cancel`,
+      {
+        method: 'POST',
+        headers: { authorization: `Bearer ${adminKey}` },
+      },
+    );
     return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
   }
 

@@ -154,19 +154,19 @@ async function ready({ service, ops }: Listening): Promise<void> {
   await until(async () => {
     if (!service.isRunning) throw new Error(`${service.app} ended:\n${service.stderr}`);
     return (await fetch(`${ops}/readyz`)).ok;
-  });
+  }, 50);
 }
 
 /** Longer than the time limit of any test here. */
 const hopelessMs = 180_000;
 
 /** Looks again until there is something. The test's own time limit is the limit; after it nobody looks for ever. */
-export async function until<T>(look: () => Promise<T> | T): Promise<NonNullable<T>> {
+export async function until<T>(look: () => Promise<T> | T, pauseMs = 10): Promise<NonNullable<T>> {
   const began = performance.now();
   for (;;) {
     const found = await look();
     if (found) return found;
     if (performance.now() - began > hopelessMs) throw new Error('it did not come about in three minutes');
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }

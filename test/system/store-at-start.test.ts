@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import pg from 'pg';
 import { startTcpProxy, testDatabase, type TcpProxy } from '../servers/index.ts';
 import { adminKey, keys, shortSettings } from './fleet.ts';
 import { bearer, eras, exchange, greeting, openHost, textOf } from './host.ts';
-import { Service, stopEverything, until, type App, type Env } from './service.ts';
+import { Service, startGateway, startWorker, stopEverything, until, type App, type Env } from './service.ts';
 
 /** Between the services and their store; nothing gets through before a test lets it. */
 let network: TcpProxy;
@@ -73,6 +74,29 @@ test.each(['gateway', 'worker', 'standalone'] as const)(
     expect(service.stderr).not.toContain('AbortError');
   },
 );
+
+test('a store that is gone again at the first step of a start does not end a service', async () => {
+  network.refuse(false);
+  const first = await Promise.all([startGateway(settings), startWorker(settings)]);
+  await Promise.all([first[0].service.stop(), first[1].stop()]);
+  const client = new pg.Client({ connectionString: settings['HOLDFAST_STORE']! });
+  await client.connect();
+  // The connection ends in the first two statements that write there.
+  await client.query(`
+    DELETE FROM holdfast.secrets;
+    CREATE SEQUENCE writes_secrets; CREATE SEQUENCE writes_workers;
+    CREATE FUNCTION lose_connection() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF nextval('public.writes_' || TG_TABLE_NAME) <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER lose BEFORE INSERT ON holdfast.secrets FOR EACH ROW EXECUTE FUNCTION lose_connection();
+    CREATE TRIGGER lose BEFORE INSERT ON holdfast.workers FOR EACH ROW EXECUTE FUNCTION lose_connection();`);
+  await client.end();
+
+  const services = [(await startGateway(settings)).service, await startWorker(settings)];
+  for (const { log } of services)
+    expect(log.some(({ msg }) => msg === 'the store cannot be reached; trying again')).toBe(true);
+});
 
 test('a store that hangs instead of refusing does not keep a gateway from ending', async () => {
   network.refuse(false);

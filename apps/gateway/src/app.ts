@@ -26,8 +26,7 @@ await startOrExit(async () => {
     stop: async () => {
       health.drain();
       stopping.abort();
-      server.refuse();
-      await gateway.drain({ hasReplicas: true });
+      await gateway.drain({ hasReplicas: true, refuse: () => server.refuse() });
       await server.close();
       await open.store?.close();
       await ops.close();

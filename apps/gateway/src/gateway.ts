@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { randomBytes } from 'node:crypto';
 import {
@@ -24,6 +25,9 @@ export interface GatewayParts {
   readonly log: Log;
   readonly metrics: Metrics;
 }
+
+/** Balancers look at `/readyz` every few seconds at the most, and are told of pods that go at once. */
+const longestLeadMs = 5_000;
 
 /** The gateway of one process: what is served, from the moment that the store is there. */
 export class Gateway {
@@ -136,12 +140,22 @@ export class Gateway {
     return cancelRun(this.store!, this.#parts.metrics.gateway(), run);
   }
 
-  /** Serves what is under way to its end, for `drainMs` at most. The store stays open. */
-  async drain({ hasReplicas }: { hasReplicas: boolean }): Promise<void> {
-    if (this.#serving === undefined) return;
+  /**
+   * Stops, in `drainMs` at most; the store stays open. With other replicas there it first serves on
+   * while balancers learn from `/readyz` that this one goes, and hands its calls over only after
+   * `refuse`: hosts that come back would else be brought here again.
+   *
+   * @param refuse takes no new connections from then on
+   */
+  async drain({ hasReplicas, refuse }: { hasReplicas: boolean; refuse?: () => void }): Promise<void> {
+    if (this.#serving === undefined) return refuse?.();
     const { endpoint, retention } = this.#serving;
     retention.stop();
-    await endpoint.drain({ patienceMs: this.settings.drainMs, hasReplicas });
+    const leadMs = hasReplicas ? Math.min(this.settings.drainMs / 5, longestLeadMs) : 0;
+    endpoint.endConnections();
+    await sleep(leadMs);
+    refuse?.();
+    await endpoint.drain({ patienceMs: this.settings.drainMs - leadMs, hasReplicas });
     await endpoint.close();
   }
 }

@@ -1,5 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { ci, openGateway, resultOf, runOf, textOf, until, type TestGateway } from './test-gateway.js';
+import {
+  ci,
+  envelope,
+  eras,
+  greeting,
+  openGateway,
+  resultOf,
+  runOf,
+  textOf,
+  until,
+  type TestGateway,
+} from './test-gateway.js';
 
 /** Two replicas over one store, the first of which stops. */
 async function replicas(): Promise<[TestGateway, TestGateway]> {
@@ -11,6 +22,45 @@ const drain = (gateway: TestGateway, hasReplicas: boolean, patienceMs = 60_000):
   gateway.endpoint.drain({ patienceMs, hasReplicas });
 
 describe('a gateway that stops', () => {
+  test('serves on before it hands calls over, and ends each connection with its answer', async () => {
+    const gateway = await openGateway();
+    gateway.endpoint.endConnections();
+    for (const era of eras) {
+      const host = await gateway.host(era);
+      const waiting = host.begin('work', {});
+      const claim = await gateway.claim();
+      await until(() => waiting.received() !== '');
+      await gateway.finish(claim, 'done');
+      expect(textOf(resultOf(await waiting.answer))).toBe('done');
+
+      const { headers, body } = greeting(era);
+      const greeted = await gateway.send({ headers: { ...headers, connection: 'keep-alive' }, body }).answer;
+      expect([greeted.status, greeted.headers.connection]).toEqual([200, 'close']);
+    }
+  });
+
+  test.each(eras)('has told hosts not to use the connection of a stream again (%s)', async (era) => {
+    const gateway = await openGateway();
+    const headers = {
+      connection: 'keep-alive',
+      ...(era === 'legacy'
+        ? { 'mcp-session-id': (await gateway.host('legacy')).session }
+        : { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'work' }),
+    };
+    const meta = { progressToken: 1, ...(era === 'modern' && envelope) };
+    const params = { name: 'work', arguments: {}, _meta: meta };
+    const waiting = gateway.send({ headers, body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params } });
+    const claim = await gateway.claim();
+    await gateway.report(claim, 1);
+    await until(() => waiting.received().includes('notifications/progress'));
+    await gateway.finish(claim, 'done');
+    const answer = await waiting.answer;
+    expect([answer.headers['content-type'], answer.headers.connection]).toEqual([
+      'text/event-stream',
+      'close',
+    ]);
+  });
+
   test('hands a modern call over: the host brings it to another, which knows it by its state alone', async () => {
     const [one, other] = await replicas();
     const host = await one.host('modern');

@@ -97,16 +97,21 @@ export class McpEndpoint {
     return this.#sessions.count();
   }
 
+  /** From here on each connection ends with its answer, so that hosts come back to another replica. Safe twice. */
+  endConnections(): void {
+    this.#isDraining = true;
+    for (const res of this.#open) endConnection(res);
+  }
+
   /**
    * Serves what is under way to its end, for `patienceMs` at most (drain:zero-loss). With other
-   * replicas there, calls whose hosts can take them up elsewhere are handed over at once. Each
-   * connection ends with its answer, so that hosts come back to another replica.
+   * replicas there, calls whose hosts can take them up elsewhere are handed over at once: by then
+   * nothing may bring them back here.
    */
   async drain({ patienceMs, hasReplicas }: { patienceMs: number; hasReplicas: boolean }): Promise<void> {
-    this.#isDraining = true;
+    this.endConnections();
     this.#legacy.endListening();
     this.#modern.endListening();
-    for (const res of this.#open) endConnection(res);
     if (hasReplicas) this.core.calls.handOver();
     const patience = new AbortController();
     const idle = new Promise<void>((resolve) => {
@@ -191,10 +196,9 @@ export class McpEndpoint {
   }
 }
 
-/** Has the host open a new connection for its next request. */
+/** Has the host open a new connection for its next request. A stream that is open already has said so. */
 function endConnection(res: ServerResponse): void {
   if (!res.headersSent) res.setHeader('Connection', 'close');
-  else res.once('finish', () => res.req.socket.destroySoon());
 }
 
 /** Says nothing about why (BEHAVIOURS 4). */

@@ -16,7 +16,7 @@ import type { Log } from './parts.js';
 import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';
-import { EventStream } from './sse.js';
+import { EventStream, streamHeaders } from './sse.js';
 import { callFailure, codes, faultOf, internalError, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
 /** What sets the modern era apart in a body (MCP 2026-07-28, request envelope). */
@@ -261,11 +261,8 @@ async function passOn(
   if (res.destroyed) return void response.body?.cancel();
   if (isStream(response)) {
     // The SDK sends its own keep-alive comments on a stream that it opened.
-    res.writeHead(response.status, {
-      ...Object.fromEntries(response.headers),
-      'X-Accel-Buffering': 'no',
-      'Cache-Control': 'no-cache, no-transform',
-    });
+    for (const [name, value] of response.headers) res.setHeader(name, value);
+    res.writeHead(response.status, streamHeaders);
     await pipe(response, res, restore);
     res.end();
     return;

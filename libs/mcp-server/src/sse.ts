@@ -1,8 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import { onClose } from './http.js';
 
-/** Headers that keep proxies from holding a stream back. */
+/**
+ * Headers that keep proxies from holding a stream back, and hosts from using
+ * its connection again: a gateway that hands a call over ends its stream and goes, and what a host
+ * sent by the same connection at that moment would be lost.
+ */
 export const streamHeaders = {
+  Connection: 'close',
   'Content-Type': 'text/event-stream',
   'Cache-Control': 'no-cache, no-transform',
   'X-Accel-Buffering': 'no',

@@ -1,0 +1,89 @@
+/** `npm run chaos`: calls that nobody gives up on, while their services and their store are broken. */
+import assert from 'node:assert/strict';
+import { parseArgs } from 'node:util';
+import { Report } from '../interop/report.ts';
+import { storm, type Quantiles, type StormReport } from './storm.ts';
+import { chaosStores } from './stores.ts';
+import { stopEverything } from '../system/service.ts';
+
+const stores = Object.keys(chaosStores).join(' | ');
+const help = `Sends calls with tokens from hosts of both eras while a random gateway or worker is killed every
+second, services are stopped for longer than a lease, the store is restarted, and connections are cut.
+
+  npm run chaos -- [options]
+
+  --store     ${stores} (postgres); a server is started for it
+  --calls     how many calls (1000)
+  --seconds   how long it storms; the calls begin evenly over this time (60)
+  --gateways  how many gateways, behind a balancer (3)
+  --workers   how many workers (3)
+  --hosts     how many hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
+  --seed      what is broken, and how long bodies last (7)
+  --help      this text
+`;
+
+const { values } = parseArgs({
+  options: {
+    store: { type: 'string', default: 'postgres' },
+    calls: { type: 'string', default: '1000' },
+    seconds: { type: 'string', default: '60' },
+    gateways: { type: 'string', default: '3' },
+    workers: { type: 'string', default: '3' },
+    hosts: { type: 'string', default: '50' },
+    seed: { type: 'string', default: '7' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(help);
+  process.exit();
+}
+const number = (name: 'calls' | 'seconds' | 'gateways' | 'workers' | 'hosts' | 'seed'): number => {
+  const value = Number(values[name]);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1 on`);
+  return value;
+};
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void stopEverything().finally(() => process.exit(1)));
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const options = {
+  store: values.store,
+  calls: number('calls'),
+  seconds: number('seconds'),
+  gateways: number('gateways'),
+  workers: number('workers'),
+  hosts: number('hosts'),
+  seed: number('seed'),
+};
+say(
+  `${options.calls} calls in ${options.seconds} s from ${options.hosts} hosts, ${options.gateways} gateways, ` +
+    `${options.workers} workers, ${options.store}, seed ${options.seed}`,
+);
+await judge(await storm(options, say));
+
+async function judge(it: StormReport): Promise<void> {
+  const { faults } = it;
+  say(`
+faults     ${faults.gatewaysKilled} gateways and ${faults.workersKilled} workers killed; ${faults.workersStopped} workers and ${faults.gatewaysStopped} gateways stopped beyond the lease;
+           the store restarted ${faults.storeRestarts}×; ${faults.storeConnectionsCut} connections to it and ${faults.hostConnectionsCut} of hosts cut
+calls      ${it.calls}, ${it.broken} of them broken and sent again
+starts     ${shown(it.startMs)} until a service was ready again
+bodies     ${it.bodiesRerun} begun again, ${it.endsNotRecorded} ended without being recorded
+re-attach  ${shown(it.reattachMs)} from the first break to the result
+           ${shown(it.afterEndMs)} once the run had ended`);
+  const report = new Report();
+  report.heading('what became of them');
+  await report.check('lost: 0', async () => assert.deepEqual(it.lost, []));
+  await report.check('completed twice: 0', async () => assert.deepEqual(it.completedTwice, []));
+  await report.check(`sessions lost: 0 of ${it.sessions}`, async () => assert.equal(it.sessionsLost, 0));
+  await report.check('one run a call, and every run ended', async () =>
+    assert.deepEqual([it.surplusRuns, it.unfinishedRuns], [0, 0]),
+  );
+  await report.check('no service ended by itself', async () => assert.deepEqual(it.endedByThemselves, []));
+  report.finish();
+}
+
+function shown({ p50, p99, max }: Quantiles): string {
+  return `p50 ${p50} ms, p99 ${p99} ms, longest ${max} ms`;
+}
