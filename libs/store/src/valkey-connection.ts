@@ -87,7 +87,7 @@ export class Connection {
     this.#address = address;
     this.#redis = new Redis({
       ...connectionOptions(address, commandMs),
-      retryStrategy: (times) => Math.min(2_000, 50 * 2 ** Math.min(times, 6)) * (0.5 + Math.random() / 2),
+      retryStrategy: (times) => Math.min(2_000, 10 * 2 ** Math.min(times, 8)) * (0.5 + Math.random() / 2),
       // After a fail-over the old primary may keep the connection and refuse to write; a new one finds the new primary.
       reconnectOnError: ({ message }) => /^(READONLY|MASTERDOWN|LOADING)/.test(message),
     }) as Scripted;

@@ -125,11 +125,9 @@ local function each(count, work)
     local ok, answer = pcall(work)
     if not ok then
       local text = type(answer) == 'table' and answer.err or tostring(answer)
-      if string.find(text, '^WRONGTYPE') or string.find(text, '^ERR') or type(answer) ~= 'table' then
-        answer = {'fault', text}
-      else
-        return nil, answer
-      end
+      local code = string.match(text, '^%u+')
+      if code and code ~= 'WRONGTYPE' and code ~= 'ERR' then return nil, {err = text} end
+      answer = {'fault', text}
     end
     answers[i] = answer
   end

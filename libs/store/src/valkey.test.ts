@@ -324,7 +324,7 @@ describe('an outage', () => {
     let isDone = false;
     const cutting = (async () => {
       while (!isDone) {
-        await new Promise((resolve) => setTimeout(resolve, 15));
+        await new Promise((resolve) => setTimeout(resolve, 80));
         proxy.cut();
         cuts++;
       }
@@ -514,7 +514,8 @@ describe('opening', () => {
   });
 
   test('a wrong password is refused, and no password is told', async () => {
-    const { url } = await start({ requirepass: 'right-pass' });
+    const { url } = await start();
+    await (await connect(url)).redis.config('SET', 'requirepass', 'right-pass');
     for (const credentials of ['', ':wrong-pass@', 'nobody:wrong-pass@']) {
       const given = url.replace('//', `//${credentials}`);
       const error = await openValkey({ url: given }).catch((thrown: unknown) => thrown);
