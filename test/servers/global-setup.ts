@@ -1,9 +1,12 @@
-import { SHARED_POSTGRES } from './index.ts';
+import { SHARED_POSTGRES, SHARED_VALKEY } from './index.ts';
 import { acquirePostgres } from './postgres.ts';
 import { type PostgresServer } from './postgres-server.ts';
+import { acquireValkey } from './valkey.ts';
+import { type ValkeyServer } from './valkey-server.ts';
 
 declare global {
   var holdfastPostgres: PostgresServer | undefined;
+  var holdfastValkey: ValkeyServer | undefined;
 }
 
 /**
@@ -13,4 +16,6 @@ declare global {
 export default async function setUp(): Promise<void> {
   globalThis.holdfastPostgres = await acquirePostgres();
   process.env[SHARED_POSTGRES] = globalThis.holdfastPostgres.url;
+  globalThis.holdfastValkey = await acquireValkey();
+  process.env[SHARED_VALKEY] = globalThis.holdfastValkey.url;
 }

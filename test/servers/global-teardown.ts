@@ -4,4 +4,6 @@ import './global-setup.ts';
 export default async function tearDown(): Promise<void> {
   await globalThis.holdfastPostgres?.stop();
   globalThis.holdfastPostgres = undefined;
+  await globalThis.holdfastValkey?.stop();
+  globalThis.holdfastValkey = undefined;
 }

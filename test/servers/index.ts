@@ -1,12 +1,18 @@
 import { createDatabase } from './postgres-server.ts';
+import { newStoreUrl } from './valkey-server.ts';
 
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
 export { reset, type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
+export { startValkey } from './valkey.ts';
+export { connectTo, newStoreUrl, type PrivateValkey } from './valkey-server.ts';
 
 /** The environment variable by which the global set-up hands the run's Postgres to test files. */
 export const SHARED_POSTGRES = 'HOLDFAST_TEST_POSTGRES';
+
+/** The same for the Valkey or Redis server. */
+export const SHARED_VALKEY = 'HOLDFAST_TEST_VALKEY';
 
 /**
  * Creates an empty database on the Postgres that all test files share, and resolves to its URL. It goes away
@@ -17,4 +23,12 @@ export async function testDatabase(): Promise<string> {
   if (admin === undefined)
     throw new Error(`${SHARED_POSTGRES} is not set: run tests through Jest's global set-up`);
   return createDatabase(admin);
+}
+
+/** The URL of an empty store on the Valkey or Redis server that all test files share. */
+export function testValkey(): string {
+  const server = process.env[SHARED_VALKEY];
+  if (server === undefined)
+    throw new Error(`${SHARED_VALKEY} is not set: run tests through Jest's global set-up`);
+  return newStoreUrl(server);
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { startPostgres } from '../servers/index.ts';
+import { newStoreUrl, startPostgres, startValkey } from '../servers/index.ts';
 import { Fleet, keys } from './fleet.ts';
 import {
   bearer,
@@ -279,16 +279,19 @@ export function acceptanceCases(kind: Fleet['kind']): void {
     expect(errorNameOf(result)).toBe('ToolError');
   });
 
-  if (kind === 'postgres') {
+  if (kind === 'postgres' || kind === 'valkey') {
     test('C08 while the store is down a call says "internal error" and nothing else, and works again after', async () => {
-      const postgres = await startPostgres();
+      const server = await (kind === 'postgres' ? startPostgres() : startValkey());
       try {
-        const settings = { HOLDFAST_STORE: await postgres.createDatabase() };
+        const settings = {
+          HOLDFAST_STORE:
+            'createDatabase' in server ? await server.createDatabase() : newStoreUrl(server.url),
+        };
         await withFleet(settings, { gateways: 1, workers: 1 }, async (own) => {
           const legacy = await own.host('legacy');
           const modern = await own.host('modern');
           for (const host of [legacy, modern]) await host.call('lookup_order', { order_id: 'o-8' });
-          await postgres.kill();
+          await server.kill();
 
           const refused = await legacy.begin('lookup_order', { order_id: 'o-8' }, { id: 8 }).answer;
           expect(refused.status).toBe(503);
@@ -305,10 +308,10 @@ export function acceptanceCases(kind: Fleet['kind']): void {
             isError: true,
           });
           expect(JSON.stringify([structuredContent, rest])).not.toMatch(
-            /127\.0\.0\.1|postgres|select|ECONN|\.js:/i,
+            /127\.0\.0\.1|postgres|valkey|select|ECONN|\.js:/i,
           );
 
-          await postgres.restart();
+          await server.restart();
           for (const host of [legacy, modern]) {
             await until(async () => {
               const result = await host.call('lookup_order', { order_id: 'o-8' }).catch(() => undefined);
@@ -317,7 +320,7 @@ export function acceptanceCases(kind: Fleet['kind']): void {
           }
         });
       } finally {
-        await postgres.stop();
+        await server.stop();
       }
     });
   }

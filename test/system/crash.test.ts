@@ -18,7 +18,7 @@ import { errorNameOf, runOf, textOf, type Host } from './host.ts';
 import { until } from './service.ts';
 
 /** A kill at each step of a call's way, with hosts of both eras waiting for it. `idem:one-completion`, `run:accepted-is-kept`, `run:fenced`. */
-describe.each(['standalone', 'sqlite', 'postgres'] as const)('on %s', (kind) => {
+describe.each(['standalone', 'sqlite', 'postgres', 'valkey'] as const)('on %s', (kind) => {
   const isOneProcess = kind === 'standalone';
   let fleet: Fleet;
   let hosts: Host[];

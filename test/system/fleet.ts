@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { testDatabase } from '../servers/index.ts';
+import { testDatabase, testValkey } from '../servers/index.ts';
 import { openHost, type Host } from './host.ts';
 import {
   root,
@@ -49,9 +49,9 @@ export function readJournal(path: string): readonly Line[] {
     });
 }
 
-/** A deployment of the product as processes: two gateways and two workers on Postgres, or the one process on SQLite. */
+/** A deployment of the product as processes: two gateways and two workers on a store, or the one process on SQLite. */
 export class Fleet {
-  readonly kind: 'standalone' | 'postgres' | 'sqlite';
+  readonly kind: 'standalone' | 'postgres' | 'valkey' | 'sqlite';
   readonly env: Env;
   gateways: Listening[] = [];
   workers: Service[] = [];
@@ -67,7 +67,11 @@ export class Fleet {
     const folder = scratchFolder();
     const changed = typeof change === 'function' ? change(folder.path) : change;
     const ownStore = async (): Promise<string> =>
-      kind === 'postgres' ? testDatabase() : `sqlite:${join(folder.path, 'holdfast.db')}`;
+      kind === 'postgres'
+        ? testDatabase()
+        : kind === 'valkey'
+          ? testValkey()
+          : `sqlite:${join(folder.path, 'holdfast.db')}`;
     const fleet = new Fleet(kind, folder, {
       ...shortSettings,
       HOLDFAST_STORE: changed['HOLDFAST_STORE'] ?? (await ownStore()),

@@ -1,19 +1,19 @@
 import { logLevels } from './log.js';
 import { setting } from './setting.js';
 
-const storeForms = /^(memory:$|sqlite:.|postgres(ql)?:\/\/.)/;
+const storeForms = /^(memory:$|sqlite:.|postgres(ql)?:\/\/.|(valkey|redis)s?:\/\/.)/;
 
 /** What is wrong with a store URL; undefined when nothing is. The URL may hold a password and is not echoed. */
 function storeProblem(url: string): string | undefined {
   return storeForms.test(url)
     ? undefined
-    : 'names no store; use sqlite:PATH or postgres://user:password@host/database';
+    : 'names no store; use sqlite:PATH, postgres://user:password@host/database or valkey://user:password@host';
 }
 
 /** A separate service cannot see what another process keeps in its memory. */
 function sharedStoreProblem(url: string): string | undefined {
   if (url === 'memory:')
-    return 'memory: is for one process only; separate services need sqlite:PATH (one machine) or postgres://…';
+    return 'memory: is for one process only; separate services need sqlite:PATH (one machine), postgres://… or valkey://…';
   return storeProblem(url);
 }
 

@@ -24,7 +24,7 @@ import type {
 import type { ToolDefinition } from '@holdfast/tools';
 
 export interface Store {
-  readonly kind: 'memory' | 'sqlite' | 'postgres';
+  readonly kind: 'memory' | 'sqlite' | 'postgres' | 'valkey';
   readonly runs: RunStore;
   readonly workers: WorkerStore;
   readonly sessions: SessionStore;

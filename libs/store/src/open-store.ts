@@ -3,13 +3,14 @@ import { RunError } from '@holdfast/run';
 import type { Store } from './contract.js';
 import { openPostgres, type PostgresOptions } from './postgres.js';
 import { openSqlite } from './sqlite.js';
+import { openValkey } from './valkey.js';
 
 /** For stores behind a network. */
 export type OpenOptions = Pick<PostgresOptions, 'listenUrl' | 'log' | 'pollMs'>;
 
 /**
  * Opens the store that `url` names: `memory:`, `sqlite:PATH` (option `?synchronous=normal`),
- * `postgres://…`.
+ * `postgres://…`, `valkey://…` (options `?prefix=NAME` and `?waitaof=1`).
  *
  * @throws RunError `store-unfit` when it is no store of ours or cannot keep what a store
  *   promises; trying again does not help. `store-unavailable` when it cannot be reached now.
@@ -26,10 +27,15 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
     case 'postgres':
     case 'postgresql':
       return openPostgres({ url, ...options });
+    case 'valkey':
+    case 'valkeys':
+    case 'redis':
+    case 'rediss':
+      return openValkey({ url, ...(options.log && { log: options.log }) });
     default:
       throw new RunError(
         'store-unfit',
-        `no store is opened by ${scheme ?? 'that'}: use memory:, sqlite:PATH or postgres://…`,
+        `no store is opened by ${scheme ?? 'that'}: use memory:, sqlite:PATH, postgres://… or valkey://…`,
       );
   }
 }

@@ -1,0 +1,544 @@
+/**
+ * The scripts of the Valkey store. Each runs as one step that nobody sees half of, so they are
+ * its transactions. A script that fails is not undone, though: what can fail is read before
+ * anything is written, and one bad item of a batch is reported for itself.
+ *
+ * Keys, behind the prefix that each script gets as its only key (its hash tag puts all of them
+ * in one slot of a cluster):
+ *
+ * - `run:<id>`        hash: the record of a run, with `token` and `worker` while it is running
+ * - `runs`            seq -> id, every run; `seq` the last one given
+ * - `queue:<workflow>\n<definition>`  seqs of queued runs; `definitions:<workflow>` which of these there are
+ * - `waiting`         all queued runs by seq; `since` the same by the time of their submission
+ * - `running`         seqs of claimed runs; `held:<worker>` those of one worker
+ * - `ended`           seqs of ended runs by the time of their end: what retention walks
+ * - `events:<seq>`    progress by its number
+ * - `repeats`, `tombstones`, `workers` (by end of lease), `serves`, `sessions` (by last use),
+ *   `session:<id>`, `own:<principal>`, `tools`, `digests`, `catalogue`, `secrets`, `version`
+ *
+ * No key expires by itself: retention is the store's own, and nothing may go that it does not know of.
+ */
+
+/** In the order in which scripts give the fields of a run. */
+export const runFields = [
+  'seq',
+  'id',
+  'workflow',
+  'tool',
+  'tool_class',
+  'realm',
+  'principal',
+  'arguments',
+  'digest',
+  'definition',
+  'submitted_at',
+  'attempt',
+  'started_at',
+  'finished_at',
+  'state',
+  'result',
+  'error',
+] as const;
+
+/**
+ * What every script begins with. Its first arguments: `now` in milliseconds or nothing for the
+ * server's clock, the origin of signals, and their channel.
+ *
+ * A seq is never lower than the microseconds of the clock. So one that was given and then lost,
+ * with the last second of an append-only file or in a fail-over, is not given to another run,
+ * whose result would go to whoever still waits for the lost one.
+ */
+const prelude = `
+local P = KEYS[1]
+local call = redis.call
+local clock = call('TIME')
+local now = tonumber(ARGV[1]) or (clock[1] * 1000 + math.floor(clock[2] / 1000))
+local at = 4
+local function arg() at = at + 1 return ARGV[at - 1] end
+local function whole(n) return string.format('%.0f', n) end
+local function tell(what) call('PUBLISH', ARGV[3], ARGV[2] .. ' ' .. what) end
+local function idOf(seq) return call('ZRANGEBYSCORE', P .. 'runs', seq, seq)[1] end
+local function record(id)
+  return call('HMGET', P .. 'run:' .. id, ${runFields.map((name) => `'${name}'`).join(', ')})
+end
+-- Not so when it was removed, or damaged from outside: then it must not fail its neighbours.
+local function isRecord(run) return call('TYPE', run).ok == 'hash' end
+local function isEnded(state) return state ~= 'queued' and state ~= 'running' end
+
+local function enqueue(seq, workflow, definition, since)
+  call('ZADD', P .. 'queue:' .. workflow .. '\\n' .. definition, seq, seq)
+  call('SADD', P .. 'definitions:' .. workflow, definition)
+  call('ZADD', P .. 'waiting', seq, seq)
+  call('ZADD', P .. 'since', since, seq)
+end
+
+local function dequeue(seq, workflow, definition)
+  local queue = P .. 'queue:' .. workflow .. '\\n' .. definition
+  call('ZREM', queue, seq)
+  if call('EXISTS', queue) == 0 then call('SREM', P .. 'definitions:' .. workflow, definition) end
+  call('ZREM', P .. 'waiting', seq)
+  call('ZREM', P .. 'since', seq)
+end
+
+local function letGo(seq, worker)
+  call('ZREM', P .. 'running', seq)
+  call('SREM', P .. 'held:' .. worker, seq)
+end
+
+-- Whether there was such a claim; \`fits\` tells by its token.
+local function requeue(seq, fits)
+  local id = idOf(seq)
+  if not id then return false end
+  local run = P .. 'run:' .. id
+  if not isRecord(run) then return false end
+  local held = call('HMGET', run, 'token', 'worker', 'workflow', 'definition', 'submitted_at')
+  if not held[1] or not fits(held[1]) then return false end
+  call('HDEL', run, 'token', 'worker', 'started_at')
+  call('HSET', run, 'state', 'queued')
+  letGo(seq, held[2])
+  enqueue(seq, held[3], held[4], held[5])
+  return true
+end
+
+local function requeueHeld(worker, fits)
+  local count = 0
+  for _, seq in ipairs(call('SMEMBERS', P .. 'held:' .. worker)) do
+    if requeue(seq, fits) then count = count + 1 end
+  end
+  return count
+end
+
+local function any() return true end
+
+local function leave(worker)
+  call('ZREM', P .. 'workers', worker)
+  call('HDEL', P .. 'serves', worker)
+  local count = requeueHeld(worker, any)
+  call('DEL', P .. 'held:' .. worker)
+  return count
+end
+
+-- Does one item of a batch. A fault of the server fails the whole batch, before anything was written.
+local function each(count, work)
+  local answers = {}
+  for i = 1, count do
+    local ok, answer = pcall(work)
+    if not ok then
+      local text = type(answer) == 'table' and answer.err or tostring(answer)
+      local code = string.match(text, '^%u+')
+      if code and code ~= 'WRONGTYPE' and code ~= 'ERR' then return nil, {err = text} end
+      answer = {'fault', text}
+    end
+    answers[i] = answer
+  end
+  return answers
+end
+`;
+
+const submit = `
+local last = tonumber(call('GET', P .. 'seq') or 0)
+local fresh = false
+local count = tonumber(arg())
+local answers, broken = each(count, function()
+  local base = at
+  at = at + 12
+  local id, workflow, tool, class, realm, principal, arguments, digest, definition, key, windowMs, given =
+    unpack(ARGV, base, base + 11)
+  local submitted = tonumber(given) or now
+  if windowMs ~= '' then
+    local earlier = call('HGET', P .. 'repeats', key)
+    local earlierId = earlier and idOf(earlier)
+    if earlierId then
+      local kept = call('HMGET', P .. 'run:' .. earlierId, 'state', 'submitted_at')
+      if kept[1] and (not isEnded(kept[1]) or tonumber(kept[2]) > submitted - tonumber(windowMs)) then
+        return {'attached', record(earlierId)}
+      end
+    end
+  end
+  local run = P .. 'run:' .. id
+  if call('HEXISTS', run, 'seq') == 1 then return {'attached', record(id)} end
+  local expires = call('ZSCORE', P .. 'tombstones', id)
+  if expires and tonumber(expires) > submitted then return {'expired'} end
+  last = math.max(last + 1, clock[1] * 1000000 + clock[2])
+  local seq, since = whole(last), whole(submitted)
+  call('HSET', run, 'seq', seq, 'id', id, 'workflow', workflow, 'tool', tool, 'tool_class', class,
+    'arguments', arguments, 'digest', digest, 'definition', definition, 'submitted_at', since,
+    'attempt', '0', 'state', 'queued')
+  if realm ~= '' then call('HSET', run, 'realm', string.sub(realm, 2), 'principal', string.sub(principal, 2)) end
+  call('ZADD', P .. 'runs', seq, id)
+  if windowMs ~= '' then
+    call('HSET', P .. 'repeats', key, seq)
+    call('HSET', run, 'repeat', key)
+  end
+  enqueue(seq, workflow, definition, since)
+  fresh = true
+  return {'fresh', seq, since}
+end)
+if fresh then
+  call('SET', P .. 'seq', whole(last))
+  tell('queued')
+end
+return answers or broken
+`;
+
+/**
+ * Takes the oldest of the queues that a worker serves. Within a queue of another definition,
+ * the oldest waits longest, so the first that is too young ends it.
+ */
+const claim = `
+local worker, token, graceMs, limit = arg(), arg(), tonumber(arg()), tonumber(arg())
+local lease = call('ZSCORE', P .. 'workers', worker)
+if not lease or tonumber(lease) <= now or call('ZCARD', P .. 'waiting') == 0 then return {} end
+local workflows, served = {}, {}
+for i = 1, tonumber(arg()) do workflows[i] = arg() end
+for i = 1, tonumber(arg()) do served[arg()] = true end
+
+local pageSize = math.min(limit, 32)
+local queues = {}
+local function advance(queue)
+  queue.i = queue.i + 1
+  if queue.i > #queue.page then
+    if #queue.page < pageSize then return false end
+    queue.page = call('ZRANGEBYSCORE', queue.key, '(' .. queue.page[#queue.page], '+inf', 'LIMIT', 0, pageSize)
+    queue.i = 1
+    if #queue.page == 0 then return false end
+  end
+  queue.seq = queue.page[queue.i]
+  queue.order = tonumber(queue.seq)
+  return queue.isServed or tonumber(call('ZSCORE', P .. 'since', queue.seq) or 0) <= now - graceMs
+end
+for _, workflow in ipairs(workflows) do
+  for _, definition in ipairs(call('SMEMBERS', P .. 'definitions:' .. workflow)) do
+    local key = P .. 'queue:' .. workflow .. '\\n' .. definition
+    local queue = {key = key, workflow = workflow, definition = definition, i = 0, isServed = served[definition]}
+    queue.page = call('ZRANGE', key, 0, pageSize - 1)
+    if #queue.page > 0 and advance(queue) then queues[#queues + 1] = queue end
+  end
+end
+
+local taken = {}
+while #taken < limit and #queues > 0 do
+  local first = 1
+  for i = 2, #queues do
+    if queues[i].order < queues[first].order then first = i end
+  end
+  local queue = queues[first]
+  local seq = queue.seq
+  if not advance(queue) then table.remove(queues, first) end
+  local id = idOf(seq)
+  local run = id and P .. 'run:' .. id
+  if run and isRecord(run) then
+    call('HINCRBY', run, 'attempt', 1)
+    call('HSET', run, 'state', 'running', 'token', token, 'worker', worker, 'started_at', whole(now))
+    dequeue(seq, queue.workflow, queue.definition)
+    call('ZADD', P .. 'running', seq, seq)
+    call('SADD', P .. 'held:' .. worker, seq)
+    taken[#taken + 1] = record(id)
+  end
+end
+return taken
+`;
+
+const report = `
+local changed, seen = {}, {}
+local answers, broken = each(tonumber(arg()), function()
+  local seq, token, given, count = arg(), arg(), arg(), tonumber(arg())
+  local base = at
+  at = at + 2 * count
+  local id = idOf(seq)
+  if not id or call('HGET', P .. 'run:' .. id, 'token') ~= token then return 0 end
+  local events = P .. 'events:' .. seq
+  local said = whole(tonumber(given) or now)
+  for i = base, base + 2 * count - 1, 2 do
+    local n = ARGV[i]
+    if call('ZCOUNT', events, n, n) == 0 then
+      call('ZADD', events, n, n .. ' ' .. said .. ' ' .. ARGV[i + 1])
+    end
+  end
+  if not seen[seq] then
+    seen[seq] = true
+    changed[#changed + 1] = seq
+  end
+  return 1
+end)
+if #changed > 0 then tell('runs ' .. table.concat(changed, ',')) end
+return answers or broken
+`;
+
+const finish = `
+local changed = {}
+local answers, broken = each(tonumber(arg()), function()
+  local seq, token, state, result, failure, given = arg(), arg(), arg(), arg(), arg(), arg()
+  local id = idOf(seq)
+  if not id then return 0 end
+  local run = P .. 'run:' .. id
+  local held = call('HMGET', run, 'token', 'worker')
+  if held[1] ~= token then return 0 end
+  local finished = whole(tonumber(given) or now)
+  if state == 'succeeded' then call('HSET', run, 'state', state, 'finished_at', finished, 'result', result)
+  else call('HSET', run, 'state', state, 'finished_at', finished, 'error', failure) end
+  call('HDEL', run, 'token', 'worker')
+  letGo(seq, held[2])
+  call('ZADD', P .. 'ended', finished, seq)
+  changed[#changed + 1] = seq
+  return 1
+end)
+if #changed > 0 then tell('runs ' .. table.concat(changed, ',')) end
+return answers or broken
+`;
+
+const cancel = `
+local id, whenQueued, whenRunning = arg(), arg(), arg()
+local run = P .. 'run:' .. id
+local kept = call('HMGET', run, 'seq', 'state', 'workflow', 'definition', 'worker')
+if not kept[1] then return {0} end
+if isEnded(kept[2]) then return {0, record(id)} end
+local isQueued = kept[2] == 'queued'
+call('HSET', run, 'state', 'cancelled', 'finished_at', whole(now), 'error', isQueued and whenQueued or whenRunning)
+if isQueued then dequeue(kept[1], kept[3], kept[4])
+else
+  call('HDEL', run, 'token', 'worker')
+  letGo(kept[1], kept[5])
+end
+call('ZADD', P .. 'ended', whole(now), kept[1])
+tell('cancelled ' .. kept[1])
+return {1, record(id)}
+`;
+
+const release = `
+local count = 0
+for i = 1, tonumber(arg()) do
+  local seq, token = arg(), arg()
+  if requeue(seq, function(held) return held == token end) then count = count + 1 end
+end
+if count > 0 then tell('queued') end
+return count
+`;
+
+const news = `
+local told = {}
+for i = 1, tonumber(arg()) do
+  local seq, after = arg(), arg()
+  local said = call('ZRANGEBYSCORE', P .. 'events:' .. seq, '(' .. after, '+inf')
+  local id = idOf(seq)
+  local state = id and isRecord(P .. 'run:' .. id) and call('HGET', P .. 'run:' .. id, 'state')
+  if state and isEnded(state) then told[#told + 1] = {seq, said, record(id)}
+  elseif #said > 0 then told[#told + 1] = {seq, said} end
+end
+return told
+`;
+
+/** One page of the walk, newest first. Gives what fits and where to go on, nothing at the end. */
+const list = `
+local source, before, size, limit = arg(), arg(), tonumber(arg()), tonumber(arg())
+local state, tool, principal = arg(), arg(), arg()
+local page = call('ZREVRANGEBYSCORE', P .. source, '(' .. before, '-inf', 'LIMIT', 0, size)
+local found, last = {}, false
+for _, member in ipairs(page) do
+  local id = source == 'runs' and member or idOf(member)
+  local kept = id and isRecord(P .. 'run:' .. id)
+    and call('HMGET', P .. 'run:' .. id, 'seq', 'state', 'tool', 'principal')
+  if kept and kept[1] then
+    last = kept[1]
+    if (state == '' or kept[2] == state) and (tool == '' or kept[3] == string.sub(tool, 2))
+      and (principal == '' or kept[4] == string.sub(principal, 2)) then
+      found[#found + 1] = record(id)
+      if #found == limit then return {found, last} end
+    end
+  end
+end
+return {found, #page == size and last}
+`;
+
+const like = `
+local seq, reach, limit = arg(), tonumber(arg()), tonumber(arg())
+local tool, digest, realm, principal = arg(), arg(), arg(), arg()
+local ids = call('ZRANGEBYSCORE', P .. 'runs', '(' .. seq, '+inf', 'LIMIT', 0, reach)
+for i = 1, math.floor(#ids / 2) do ids[i], ids[#ids + 1 - i] = ids[#ids + 1 - i], ids[i] end
+for _, id in ipairs(call('ZREVRANGEBYSCORE', P .. 'runs', '(' .. seq, '-inf', 'LIMIT', 0, reach)) do
+  ids[#ids + 1] = id
+end
+local found = {}
+for _, id in ipairs(ids) do
+  local kept = isRecord(P .. 'run:' .. id)
+    and call('HMGET', P .. 'run:' .. id, 'tool', 'digest', 'realm', 'principal') or {}
+  if kept[1] == tool and kept[2] == digest and (kept[3] and '=' .. kept[3] or '') == realm
+    and (kept[4] and '=' .. kept[4] or '') == principal then
+    found[#found + 1] = record(id)
+    if #found == limit then break end
+  end
+end
+return found
+`;
+
+const queue = `
+return {call('ZCARD', P .. 'waiting'), call('ZRANGE', P .. 'since', 0, 0, 'WITHSCORES')[2] or false}
+`;
+
+const remove = `
+local before, limit, rememberUntil = arg(), tonumber(arg()), arg()
+call('ZREMRANGEBYSCORE', P .. 'tombstones', '-inf', whole(now))
+local due = call('ZRANGEBYSCORE', P .. 'ended', '-inf', '(' .. before, 'LIMIT', 0, limit)
+for _, seq in ipairs(due) do
+  local id = idOf(seq)
+  if id then
+    local run = P .. 'run:' .. id
+    if rememberUntil ~= '' and string.sub(id, 1, 3) == 'r1_' then
+      call('ZADD', P .. 'tombstones', rememberUntil, id)
+    end
+    local key = isRecord(run) and call('HGET', run, 'repeat')
+    if key and call('HGET', P .. 'repeats', key) == seq then call('HDEL', P .. 'repeats', key) end
+    call('UNLINK', run, P .. 'events:' .. seq)
+    call('ZREM', P .. 'runs', id)
+  end
+  call('ZREM', P .. 'ended', seq)
+end
+return #due
+`;
+
+const join = `
+local id, serves, leaseMs = arg(), arg(), tonumber(arg())
+call('HSET', P .. 'serves', id, serves)
+call('ZADD', P .. 'workers', whole(now + leaseMs), id)
+`;
+
+const renew = `
+local id, leaseMs = arg(), tonumber(arg())
+if not call('ZSCORE', P .. 'workers', id) then return 0 end
+call('ZADD', P .. 'workers', whole(now + leaseMs), id)
+return 1
+`;
+
+const releaseUnknown = `
+local worker, known = arg(), {}
+for i = 1, tonumber(arg()) do known[arg()] = true end
+local count = requeueHeld(worker, function(token) return not known[token] end)
+if count > 0 then tell('queued') end
+return count
+`;
+
+const leaveWorker = `
+local count = leave(arg())
+if count > 0 then tell('queued') end
+return count
+`;
+
+const recover = `
+local count = 0
+for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', whole(now))) do
+  count = count + leave(worker)
+end
+if count > 0 then tell('queued') end
+return count
+`;
+
+const live = `
+local ids = call('ZRANGEBYSCORE', P .. 'workers', '(' .. whole(now), '+inf')
+local found = {}
+for i, id in ipairs(ids) do found[i] = call('HGET', P .. 'serves', id) end
+return found
+`;
+
+const openSession = `
+local id, owner, kept, max, idleMs, ownMax = arg(), arg(), arg(), tonumber(arg()), tonumber(arg()), arg()
+local sessions = P .. 'sessions'
+for _, idle in ipairs(call('ZRANGEBYSCORE', sessions, '-inf', whole(now - idleMs))) do
+  local of = call('HGET', P .. 'session:' .. idle, 'owner')
+  if of then call('SREM', P .. 'own:' .. of, idle) end
+  call('UNLINK', P .. 'session:' .. idle)
+  call('ZREM', sessions, idle)
+end
+if call('ZCARD', sessions) >= max then return 'full' end
+if ownMax ~= '' and call('SCARD', P .. 'own:' .. owner) >= tonumber(ownMax) then return 'principal-full' end
+call('HSET', P .. 'session:' .. id, 'owner', owner, 'kept', kept)
+call('SADD', P .. 'own:' .. owner, id)
+call('ZADD', sessions, whole(now), id)
+return 'opened'
+`;
+
+const getSession = `
+local id, idleMs = arg(), tonumber(arg())
+local used = call('ZSCORE', P .. 'sessions', id)
+return used and tonumber(used) > now - idleMs and call('HGET', P .. 'session:' .. id, 'kept')
+`;
+
+const touchSessions = `
+for i = 1, tonumber(arg()) do call('ZADD', P .. 'sessions', 'XX', whole(now), arg()) end
+`;
+
+const closeSession = `
+local id = arg()
+if call('ZREM', P .. 'sessions', id) == 0 then return 0 end
+call('SREM', P .. 'own:' .. call('HGET', P .. 'session:' .. id, 'owner'), id)
+call('UNLINK', P .. 'session:' .. id)
+tell('session ' .. id)
+return 1
+`;
+
+const countSessions = `
+return call('ZCOUNT', P .. 'sessions', '(' .. whole(now - tonumber(arg())), '+inf')
+`;
+
+const register = `
+local group, digests, definitions = arg(), arg(), arg()
+local had = call('HGET', P .. 'digests', group)
+if had == digests or (not had and digests == '') then return 0 end
+local revision = call('INCR', P .. 'catalogue')
+call('HSET', P .. 'digests', group, digests)
+call('HSET', P .. 'tools', group, revision .. ' ' .. definitions)
+tell('tools')
+return 1
+`;
+
+const listTools = `
+local revision = call('GET', P .. 'catalogue') or '0'
+if revision == arg() then return false end
+return {revision, call('HVALS', P .. 'tools')}
+`;
+
+const secret = `
+local name, made = arg(), arg()
+call('HSETNX', P .. 'secrets', name, made)
+return call('HGET', P .. 'secrets', name)
+`;
+
+/** The version of the layout: of what is there, or ours where there is nothing. */
+const version = `
+call('SETNX', P .. 'version', arg())
+return call('GET', P .. 'version')
+`;
+
+const bodies = {
+  submit,
+  claim,
+  report,
+  finish,
+  cancel,
+  release,
+  news,
+  list,
+  like,
+  queue,
+  remove,
+  join,
+  renew,
+  releaseUnknown,
+  leave: leaveWorker,
+  recover,
+  live,
+  openSession,
+  getSession,
+  touchSessions,
+  closeSession,
+  countSessions,
+  register,
+  listTools,
+  secret,
+  version,
+};
+
+export type ScriptName = keyof typeof bodies;
+
+export const scripts = Object.fromEntries(
+  Object.entries(bodies).map(([name, body]) => [name, prelude + body]),
+) as Record<ScriptName, string>;

@@ -1,0 +1,586 @@
+import { randomUUID } from 'node:crypto';
+import { RunError, type Progress, type Run, type RunEvent } from '@holdfast/run';
+import { Batcher } from './batcher.js';
+import type {
+  Catalogue,
+  Claim,
+  ClaimKey,
+  ClaimRequest,
+  LiveWorker,
+  News,
+  Repeat,
+  RunFilter,
+  RunStore,
+  Session,
+  SessionStore,
+  Signal,
+  Store,
+  Submission,
+  ToolStore,
+  WorkerStore,
+} from './contract.js';
+import type { ListenerLog } from './postgres-listen.js';
+import { toRun, toTools, type RunRow } from './rows.js';
+import { Signals } from './signals.js';
+import { Connection, fromText, readAddress, toText, type Address } from './valkey-connection.js';
+import { Subscriber } from './valkey-listen.js';
+import { runFields, type ScriptName } from './valkey-scripts.js';
+import { prepareServer } from './valkey-server.js';
+
+export interface ValkeyOptions {
+  /** `valkey://user:password@host:port/number`; `valkeys:` for TLS, `redis:` and `rediss:` as well. */
+  readonly url: string;
+  readonly log?: ListenerLog;
+  /** How often listeners are told to look at everything while signals are not heard, in milliseconds. */
+  readonly pollMs?: number;
+  /** How long a command may take before its connection is given up, in milliseconds. */
+  readonly commandMs?: number;
+}
+
+/**
+ * Opens the run store in a Valkey server, or in a Redis one.
+ *
+ * Submits, ends and reports of this process gather into one script each while an earlier one is
+ * under way, and send one signal together.
+ *
+ * @throws RunError `store-unfit` with the remedy when trying again does not help,
+ *   `store-unavailable` when the server cannot be reached now
+ */
+export async function openValkey({
+  url,
+  log = silent,
+  pollMs = 500,
+  commandMs = 10_000,
+}: ValkeyOptions): Promise<Store> {
+  const address = readAddress(url);
+  await prepareServer(address, commandMs, (message) => log.warn({ store: address.name }, message));
+  const store = new ValkeyStore(address, { log, pollMs, commandMs });
+  try {
+    await store.start();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return store;
+}
+
+const silent: ListenerLog = { info: () => {}, warn: () => {} };
+
+type Argument = string | number;
+
+class ValkeyStore implements Store {
+  readonly kind = 'valkey';
+  readonly #address: Address;
+  readonly #commandMs: number;
+  readonly #main: Connection;
+  /** Where writes wait for the disk, so that nothing else waits with them; otherwise the same as the main one. */
+  readonly #durable: Connection;
+  readonly #signals = new Signals();
+  /** Marks our own signals, which are given when their script is done. */
+  readonly #origin = randomUUID().slice(0, 8);
+  readonly #subscriber: Subscriber;
+  readonly #poll: NodeJS.Timeout;
+  readonly #submits: Batcher<Submit, Submission | RunError>;
+  readonly #finishes: Batcher<Finish, boolean | RunError>;
+  readonly #reports: Batcher<Report, boolean | RunError>;
+  #closed: Promise<void> | undefined;
+
+  constructor(
+    address: Address,
+    { log, pollMs, commandMs }: { log: ListenerLog; pollMs: number; commandMs: number },
+  ) {
+    this.#address = address;
+    this.#commandMs = commandMs;
+    this.#main = new Connection(address, commandMs);
+    this.#durable = address.waitAof ? new Connection(address, commandMs) : this.#main;
+    this.#subscriber = new Subscriber({
+      address,
+      commandMs,
+      log,
+      publish: (payload) => this.#publish(payload),
+      onPayload: (payload) => this.#hear(payload),
+      onHearing: () => this.#signals.emit({ kind: 'everything' }),
+    });
+    // Scripts tell of a bad item by itself; a failed batch is the fault of none.
+    const isItemsFault = (): boolean => false;
+    this.#submits = new Batcher({
+      flush: (items) => this.#submitAll(items),
+      weigh: ({ run }) => run.arguments.length,
+      isItemsFault,
+    });
+    this.#finishes = new Batcher({
+      flush: (items) => this.#finishAll(items),
+      weigh: ({ end }) => (end.state === 'succeeded' ? end.result.length : end.error.message.length),
+      isItemsFault,
+    });
+    this.#reports = new Batcher({
+      flush: (items) => this.#reportAll(items),
+      weigh: ({ events }) => events.reduce((sum, { message }) => sum + 50 + (message?.length ?? 0), 0),
+      isItemsFault,
+    });
+    this.#poll = setInterval(() => {
+      if (!this.hearing) this.#signals.emit({ kind: 'everything' });
+    }, pollMs).unref();
+  }
+
+  async start(): Promise<void> {
+    await this.#main.connect();
+    if (this.#durable !== this.#main) await this.#durable.connect();
+    await this.#subscriber.start();
+  }
+
+  get hearing(): boolean {
+    return this.#subscriber.hearing;
+  }
+
+  subscribe(listener: (signal: Signal) => void): () => void {
+    return this.#signals.subscribe(listener);
+  }
+
+  /** Payloads are `<origin> <kind> <data>`; scripts send them. */
+  #hear(payload: string): void {
+    const [origin, kind, data = ''] = payload.split(' ', 3);
+    if (origin === this.#origin) return;
+    if (kind === 'queued' || kind === 'tools') this.#signals.emit({ kind });
+    else if (kind === 'runs') this.#signals.emit({ kind, seqs: data.split(',').map(Number) });
+    else if (kind === 'cancelled') this.#emitCancelled(Number(data));
+    else if (kind === 'told') this.#emitTold(payload.slice(payload.indexOf('{')));
+    else if (kind === 'session') this.#signals.emit({ kind, id: data });
+    // Anything else is of a newer version, which says what it says in other ways too.
+  }
+
+  async #publish(payload: string): Promise<void> {
+    await this.#main.do((redis) => redis.publish(this.#address.channel, payload));
+  }
+
+  /** @param told  `{id, message}` as JSON */
+  #emitTold(told: string): void {
+    this.#signals.emit({ kind: 'told', ...(JSON.parse(told) as { id: string; message: string }) });
+  }
+
+  #emitCancelled(seq: number): void {
+    this.#signals.emit({ kind: 'cancelled', seqs: [seq] });
+    this.#signals.emit({ kind: 'runs', seqs: [seq] });
+  }
+
+  #emitQueued(count: number): number {
+    if (count > 0) this.#signals.emit({ kind: 'queued' });
+    return count;
+  }
+
+  #run<Answer>(name: ScriptName, args: readonly Argument[], now?: Date): Promise<Answer> {
+    return this.#main.run<Answer>(name, this.#withContext(args, now));
+  }
+
+  /** What must outlive a crash of the server, as far as it is set to. */
+  #runDurably<Answer>(name: ScriptName, args: readonly Argument[], now?: Date): Promise<Answer> {
+    if (!this.#address.waitAof) return this.#run(name, args, now);
+    return this.#durable.runDurably<Answer>(name, this.#withContext(args, now), this.#commandMs / 2);
+  }
+
+  #withContext(args: readonly Argument[], now: Date | undefined): Argument[] {
+    return [timeOf(now), this.#origin, this.#address.channel, ...args];
+  }
+
+  async ping(): Promise<void> {
+    await this.#main.do((redis) => redis.ping());
+  }
+
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#poll);
+    await Promise.all([this.#submits.close(), this.#finishes.close(), this.#reports.close()]);
+    await this.#subscriber.close();
+    await Promise.all([this.#main.close(), this.#durable.close()]);
+  }
+
+  async secret(name: string, make: () => string): Promise<string> {
+    return fromText(await this.#runDurably('secret', [toText(name), toText(make())]));
+  }
+
+  readonly runs: RunStore = {
+    submit: async (run, { repeat } = {}, now) => given(await this.#submits.add({ run, repeat, now })),
+    get: async (id) => {
+      const values = await this.#main.do((redis) =>
+        redis.hmget(`${this.#address.prefix}run:${id}`, ...runFields),
+      );
+      return values[0] === null ? undefined : runOf(values);
+    },
+    news: async (watched) => {
+      if (watched.length === 0) return [];
+      const told = await this.#run<[seq: string, said: string[], ended?: Values][]>('news', [
+        watched.length,
+        ...watched.flatMap(({ seq, after }) => [seq, after]),
+      ]);
+      return told.map(([seq, said, ended]): News => ({
+        seq: Number(seq),
+        events: said.map(eventOf),
+        ...(ended !== undefined && { ended: runOf(ended) }),
+      }));
+    },
+    claim: (request, now) => this.#claim(request, now),
+    report: async (claim, events, now) => given(await this.#reports.add({ claim, events, now })),
+    finish: async (claim, end, now) => given(await this.#finishes.add({ claim, end, now })),
+    cancel: async (id, ends, now) => {
+      const [changed, kept] = await this.#runDurably<[number, Values?]>(
+        'cancel',
+        [id, JSON.stringify(ends.queued), JSON.stringify(ends.running)],
+        now,
+      );
+      if (kept === undefined) return undefined;
+      const run = runOf(kept);
+      if (changed === 1) this.#emitCancelled(run.seq);
+      return run;
+    },
+    release: async (claims) => {
+      this.#emitQueued(
+        await this.#run<number>('release', [
+          claims.length,
+          ...claims.flatMap(({ seq, token }) => [seq, token]),
+        ]),
+      );
+    },
+    events: async (seq) => {
+      const said = await this.#main.do((redis) =>
+        redis.zrange(`${this.#address.prefix}events:${seq}`, '0', '-1'),
+      );
+      return said.map(eventOf);
+    },
+    list: (filter) => this.#list(filter),
+    queue: async () => {
+      const [queued, oldest] = await this.#run<[number, string | null]>('queue', []);
+      return { queued, oldest: oldest === null ? undefined : new Date(Number(oldest)) };
+    },
+    removeFinished: async (before, limit, { rememberUntil } = {}, now) => {
+      let removed = 0;
+      while (removed < limit) {
+        // Each in its own script: one server process serves everybody, and long scripts hold it up.
+        const step = Math.min(removeStep, limit - removed);
+        const count = await this.#run<number>('remove', [before.getTime(), step, timeOf(rememberUntil)], now);
+        removed += count;
+        if (count < step) break;
+      }
+      return removed;
+    },
+  };
+
+  async #submitAll(items: readonly Submit[]): Promise<(Submission | RunError)[]> {
+    const answers = await this.#runDurably<SubmitAnswer[]>('submit', [
+      items.length,
+      ...items.flatMap(({ run, repeat, now }) => [
+        run.id,
+        toText(run.workflow),
+        toText(run.tool),
+        run.toolClass,
+        marked(run.principal?.realm),
+        marked(run.principal?.id),
+        toText(run.arguments),
+        toText(run.digest),
+        toText(run.definition),
+        toText(repeat?.key ?? ''),
+        repeat?.windowMs ?? '',
+        timeOf(now),
+      ]),
+    ]);
+    this.#emitQueued(answers.filter(([kind]) => kind === 'fresh').length);
+    return answers.map((answer, i): Submission | RunError => {
+      switch (answer[0]) {
+        case 'fresh': {
+          const [, seq, at] = answer;
+          const run: Run = {
+            ...items[i]!.run,
+            state: 'queued',
+            attempt: 0,
+            seq: Number(seq),
+            submittedAt: new Date(Number(at)),
+          };
+          return { kind: 'fresh', run };
+        }
+        case 'attached':
+          return { kind: 'attached', run: runOf(answer[1]) };
+        case 'expired':
+          return { kind: 'expired' };
+        case 'fault':
+          return this.#fault(answer[1]);
+      }
+    });
+  }
+
+  async #claim(request: ClaimRequest, now: Date | undefined): Promise<Claim[]> {
+    const { worker, workflows, definitions, definitionGraceMs, limit, isDurable } = request;
+    const token = randomUUID();
+    const args = [
+      toText(worker),
+      token,
+      definitionGraceMs,
+      limit,
+      workflows.length,
+      ...workflows.map(toText),
+      definitions.length,
+      ...definitions.map(toText),
+    ];
+    const taken = await (isDurable
+      ? this.#runDurably<Values[]>('claim', args, now)
+      : this.#run<Values[]>('claim', args, now));
+    return taken.map((values) => {
+      const run = runOf(values);
+      return { seq: run.seq, token, run };
+    });
+  }
+
+  async #reportAll(items: readonly Report[]): Promise<(boolean | RunError)[]> {
+    const answers = await this.#run<ItemAnswer[]>('report', [
+      items.length,
+      ...items.flatMap(({ claim, events, now }) => [
+        claim.seq,
+        claim.token,
+        timeOf(now),
+        events.length,
+        ...events.flatMap(({ n, ...progress }) => [n, JSON.stringify(progress)]),
+      ]),
+    ]);
+    return this.#told(items, answers);
+  }
+
+  async #finishAll(items: readonly Finish[]): Promise<(boolean | RunError)[]> {
+    const answers = await this.#runDurably<ItemAnswer[]>('finish', [
+      items.length,
+      ...items.flatMap(({ claim, end, now }) => [
+        claim.seq,
+        claim.token,
+        end.state,
+        end.state === 'succeeded' ? toText(end.result) : '',
+        end.state === 'succeeded' ? '' : JSON.stringify(end.error),
+        timeOf(now),
+      ]),
+    ]);
+    return this.#told(items, answers);
+  }
+
+  /** Tells listeners of the items that were done, and the callers which those are. */
+  #told(items: readonly { claim: ClaimKey }[], answers: readonly ItemAnswer[]): (boolean | RunError)[] {
+    const seqs = items.filter((_, i) => answers[i] === 1).map(({ claim }) => claim.seq);
+    if (seqs.length > 0) this.#signals.emit({ kind: 'runs', seqs: [...new Set(seqs)] });
+    return answers.map((answer) => (Array.isArray(answer) ? this.#fault(answer[1]) : answer === 1));
+  }
+
+  /** What the server says of it may quote what was sent; its code does not. */
+  #fault(text: string): RunError {
+    const code = /^[A-Z]+/.exec(text)?.[0] ?? 'ERR';
+    return new RunError('internal', `the Valkey store ${this.#address.name} refused a command (${code})`);
+  }
+
+  async #list({ state, tool, principal, like, before, limit }: RunFilter): Promise<Run[]> {
+    if (like !== undefined) {
+      const { realm, id } = like.principal ?? {};
+      const alike = await this.#run<Values[]>('like', [
+        like.seq,
+        likeReach,
+        // Rarely asked with more than `like`; what the rest leaves out is not many.
+        likeReach * 2,
+        toText(like.tool),
+        toText(like.digest),
+        marked(realm),
+        marked(id),
+      ]);
+      return alike
+        .map(runOf)
+        .filter(
+          (run) =>
+            (state === undefined || run.state === state) &&
+            (tool === undefined || run.tool === tool) &&
+            (principal === undefined || run.principal?.id === principal) &&
+            (before === undefined || run.seq < before),
+        )
+        .slice(0, limit);
+    }
+    // Open runs are found by sets of their own, or few of them among many ended ones would be a long search.
+    const source = state === 'queued' ? 'waiting' : state === 'running' ? 'running' : 'runs';
+    const found: Run[] = [];
+    for (let from: Argument | null = before ?? '+inf'; from !== null && found.length < limit;) {
+      const [page, next]: [Values[], string | null] = await this.#run('list', [
+        source,
+        // An exclusive bound is written with a parenthesis before it, which infinity takes as well.
+        from,
+        listStep,
+        limit - found.length,
+        state ?? '',
+        marked(tool),
+        marked(principal),
+      ]);
+      found.push(...page.map(runOf));
+      from = next;
+    }
+    return found;
+  }
+
+  readonly workers: WorkerStore = {
+    join: async ({ id, group, workflows }, leaseMs, now) => {
+      await this.#run('join', [toText(id), JSON.stringify({ group, workflows }), leaseMs], now);
+    },
+    renew: async (id, leaseMs, now) => (await this.#run('renew', [toText(id), leaseMs], now)) === 1,
+    releaseUnknown: async (id, known) =>
+      this.#emitQueued(await this.#run('releaseUnknown', [toText(id), known.length, ...known])),
+    leave: async (id) => {
+      this.#emitQueued(await this.#run('leave', [toText(id)]));
+    },
+    recover: async (now) => this.#emitQueued(await this.#run('recover', [], now)),
+    live: async (now) => {
+      const serving = await this.#run<(string | null)[]>('live', [], now);
+      return serving.filter((one) => one !== null).map((one) => JSON.parse(one) as LiveWorker);
+    },
+  };
+
+  readonly sessions: SessionStore = {
+    open: (session, { max, idleMs, maxPerPrincipal }, now) =>
+      this.#run(
+        'openSession',
+        [
+          session.id,
+          JSON.stringify(session.principal && [session.principal.realm, session.principal.id]),
+          JSON.stringify(session),
+          max,
+          idleMs,
+          maxPerPrincipal ?? '',
+        ],
+        now,
+      ),
+    get: async (id, idleMs, now) => {
+      const kept = await this.#run<string | null>('getSession', [id, idleMs], now);
+      return kept === null ? undefined : (JSON.parse(kept) as Session);
+    },
+    touch: async (ids, now) => {
+      await this.#run('touchSessions', [ids.length, ...ids], now);
+    },
+    close: async (id) => {
+      if ((await this.#run('closeSession', [id])) === 1) this.#signals.emit({ kind: 'session', id });
+    },
+    tell: async (id, message) => {
+      const told = JSON.stringify({ id, message });
+      this.#emitTold(told);
+      await this.#publish(`${this.#origin} told ${told}`);
+    },
+    count: (idleMs, now) => this.#run('countSessions', [idleMs], now),
+  };
+
+  readonly tools: ToolStore = {
+    register: async (group, definitions) => {
+      const digests = definitions
+        .map(({ digest }) => digest)
+        .sort()
+        .join();
+      const changed = await this.#runDurably('register', [
+        toText(group),
+        toText(digests),
+        JSON.stringify(definitions),
+      ]);
+      if (changed === 1) this.#signals.emit({ kind: 'tools' });
+    },
+    list: async (known): Promise<Catalogue | undefined> => {
+      const answer = await this.#run<[string, string[]] | null>('listTools', [known ?? '']);
+      if (answer === null) return undefined;
+      const groups = answer[1].map((text) => {
+        const space = text.indexOf(' ');
+        return {
+          revision: Number(text.slice(0, space)),
+          tools: JSON.parse(text.slice(space + 1)) as object[],
+        };
+      });
+      groups.sort((a, b) => a.revision - b.revision);
+      return {
+        revision: Number(answer[0]),
+        tools: toTools(
+          groups.flatMap(({ tools }) => tools.map((tool) => ({ definition: JSON.stringify(tool) }))),
+        ),
+      };
+    },
+  };
+}
+
+/** The fields of a run in the order of `runFields`; null for what it has not. */
+type Values = readonly (string | null)[];
+
+type SubmitAnswer =
+  | readonly ['fresh', seq: string, at: string]
+  | readonly ['attached', run: Values]
+  | readonly ['expired']
+  | readonly ['fault', text: string];
+
+type ItemAnswer = 0 | 1 | readonly ['fault', text: string];
+
+interface Submit {
+  readonly run: Parameters<RunStore['submit']>[0];
+  readonly repeat: Repeat | undefined;
+  readonly now: Date | undefined;
+}
+
+interface Finish {
+  readonly claim: ClaimKey;
+  readonly end: Parameters<RunStore['finish']>[1];
+  readonly now: Date | undefined;
+}
+
+interface Report {
+  readonly claim: ClaimKey;
+  readonly events: Parameters<RunStore['report']>[1];
+  readonly now: Date | undefined;
+}
+
+/** How far `like` looks to either side, in submissions. */
+const likeReach = 1_000;
+/** How many runs one script looks at or removes; about a millisecond. */
+const listStep = 500;
+const removeStep = 100;
+
+const timeOf = (time: Date | undefined): Argument => time?.getTime() ?? '';
+
+/** A text, told from none: that is nothing at all. */
+const marked = (text: string | undefined): string => (text === undefined ? '' : `=${toText(text)}`);
+
+function given<Answer>(answer: Answer | RunError): Answer {
+  if (answer instanceof RunError) throw answer;
+  return answer;
+}
+
+function eventOf(said: string): RunEvent {
+  const [n, at] = said.split(' ', 2) as [string, string];
+  return {
+    n: Number(n),
+    at: new Date(Number(at)),
+    progress: JSON.parse(said.slice(n.length + at.length + 2)) as Progress,
+  };
+}
+
+function runOf(values: Values): Run {
+  const text = Object.fromEntries(runFields.map((name, i) => [name, values[i] ?? null])) as Record<
+    (typeof runFields)[number],
+    string | null
+  >;
+  const number = (value: string | null): number | null => (value === null ? null : Number(value));
+  const decoded = (value: string | null): string | null => (value === null ? null : fromText(value));
+  const isOpen = text.state === 'queued' || text.state === 'running';
+  return toRun({
+    seq: Number(text.seq),
+    id: text.id!,
+    workflow: fromText(text.workflow!),
+    tool: fromText(text.tool!),
+    tool_class: text.tool_class!,
+    realm: decoded(text.realm),
+    principal: decoded(text.principal),
+    arguments: fromText(text.arguments!),
+    digest: fromText(text.digest!),
+    definition: fromText(text.definition!),
+    submitted_at: Number(text.submitted_at),
+    attempt: Number(text.attempt),
+    started_at: number(text.started_at),
+    finished_at: number(text.finished_at),
+    state: isOpen ? 'open' : (text.state as RunRow['state']),
+    result: decoded(text.result),
+    error: text.error,
+    queue_attempt: null,
+    claimed_at: isOpen ? number(text.started_at) : null,
+  });
+}

@@ -1,0 +1,3 @@
+import { acceptanceCases } from './acceptance.suite.ts';
+
+acceptanceCases('valkey');
