@@ -392,7 +392,7 @@ describe('an outage', () => {
     const [store, other] = [await open({ url, pollMs: 20 }), await open({ url })];
     expect(store.hearing).toBe(true);
     const everything = next(store, 'everything');
-    await redis.client('KILL', 'TYPE', 'pubsub');
+    await redis.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
     await until(() => !store.hearing);
     await everything;
     await submit(other);
