@@ -65,6 +65,11 @@ export class BreakablePostgres {
     );
   }
 
+  /** Ends the connections that LISTEN; the last that they asked may have been whether they are alive. */
+  terminateListeners(): Promise<void> {
+    return this.terminate("query IN ('LISTEN holdfast', 'SELECT 1')");
+  }
+
   /** How often each service has said so. */
   said(message: RegExp): number[] {
     return this.services.map(({ log }) => log.filter(({ msg }) => message.test(String(msg))).length);
