@@ -18,6 +18,7 @@ second, services are stopped for longer than a lease, the store is restarted, an
   --gateways  how many gateways, behind a balancer (3)
   --workers   how many workers (3)
   --hosts     how many hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
+  --spared    how many gateways, and how many workers, are always left running (1)
   --seed      what is broken, and how long bodies last (7)
   --help      this text
 `;
@@ -30,6 +31,7 @@ const { values } = parseArgs({
     gateways: { type: 'string', default: '3' },
     workers: { type: 'string', default: '3' },
     hosts: { type: 'string', default: '50' },
+    spared: { type: 'string', default: '1' },
     seed: { type: 'string', default: '7' },
     help: { type: 'boolean', default: false },
   },
@@ -38,9 +40,13 @@ if (values.help) {
   process.stdout.write(help);
   process.exit();
 }
-const number = (name: 'calls' | 'seconds' | 'gateways' | 'workers' | 'hosts' | 'seed'): number => {
+const number = (
+  name: 'calls' | 'seconds' | 'gateways' | 'workers' | 'hosts' | 'spared' | 'seed',
+  least = 1,
+): number => {
   const value = Number(values[name]);
-  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1 on`);
+  if (!Number.isInteger(value) || value < least)
+    throw new Error(`--${name} must be a whole number from ${least} on`);
   return value;
 };
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -54,7 +60,8 @@ const options = {
   gateways: number('gateways'),
   workers: number('workers'),
   hosts: number('hosts'),
-  seed: number('seed'),
+  spared: number('spared', 0),
+  seed: number('seed', 0),
 };
 say(
   `${options.calls} calls in ${options.seconds} s from ${options.hosts} hosts, ${options.gateways} gateways, ` +

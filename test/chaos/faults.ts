@@ -22,6 +22,8 @@ export interface FaultParts {
   readonly random: () => number;
   readonly seconds: number;
   readonly leaseMs: number;
+  /** How many gateways, and how many workers, are left running. */
+  readonly spared: number;
 }
 
 interface Place {
@@ -31,7 +33,7 @@ interface Place {
 
 /**
  * What goes wrong in a storm. Each second one gateway or worker is killed and started again; in
- * between workers and a gateway are stopped for longer than a lease, the store is restarted once,
+ * between, workers and a gateway are stopped for longer than a lease, the store is restarted once,
  * and connections are cut. The seed says which and when.
  */
 export class Faults {
@@ -62,11 +64,18 @@ export class Faults {
     const { seconds, random, store } = this.#parts;
     const at = (share: number): number => Math.max(1, Math.floor(seconds * share));
     const begunAt = performance.now();
+    const stops = [
+      { due: at(0.2), kind: 'worker' },
+      { due: at(0.35), kind: 'gateway' },
+      { due: at(0.7), kind: 'worker' },
+    ] as const;
+    let stopped = 0;
     for (let second = 1; second < seconds; second++) {
       await sleep(Math.max(0, begunAt + second * 1_000 - performance.now()));
       this.#reviveEnded();
-      if (second === at(0.2) || second === at(0.7)) this.#stop('worker');
-      if (second === at(0.35)) this.#stop('gateway');
+      // A second in which none can be stopped is made up for in the next.
+      const stop = stops[stopped];
+      if (stop !== undefined && second >= stop.due && this.#stop(stop.kind)) stopped++;
       if (second === at(0.5) && store.restart !== undefined) {
         this.count.storeRestarts++;
         this.#background(store.restart());
@@ -92,12 +101,12 @@ export class Faults {
     );
   }
 
-  #stop(kind: Place['kind']): void {
+  #stop(kind: Place['kind']): boolean {
     const place = pick(
       this.#free().filter((free) => free.kind === kind),
       this.#parts.random,
     );
-    if (place === undefined) return;
+    if (place === undefined) return false;
     this.count[kind === 'gateway' ? 'gatewaysStopped' : 'workersStopped']++;
     this.#background(
       this.#hold(place, async (service) => {
@@ -106,6 +115,7 @@ export class Faults {
         service.send('SIGCONT');
       }),
     );
+    return true;
   }
 
   #cut(): void {
@@ -174,8 +184,12 @@ export class Faults {
     ];
   }
 
+  /** What runs undisturbed, without the last of a kind that are spared. */
   #free(): Place[] {
-    return this.#places().filter((place) => !this.#busy.has(nameOf(place)) && this.#at(place).isRunning);
+    const free = this.#places().filter(
+      (place) => !this.#busy.has(nameOf(place)) && this.#at(place).isRunning,
+    );
+    return free.filter(({ kind }) => free.filter((other) => other.kind === kind).length > this.#parts.spared);
   }
 
   #at({ kind, number }: Place): Service {

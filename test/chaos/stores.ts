@@ -1,4 +1,4 @@
-import { startPostgres, startTcpProxy, type TcpProxy } from '../servers/index.ts';
+import { newStoreUrl, startPostgres, startTcpProxy, startValkey, type TcpProxy } from '../servers/index.ts';
 
 /** A store of one's own, to be broken. */
 export interface ChaosStore {
@@ -11,21 +11,34 @@ export interface ChaosStore {
   close(): Promise<void>;
 }
 
+interface Server {
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A store at `url`, reached by way of a network that can be broken. */
+async function behindNetwork(server: Server, url: string): Promise<ChaosStore> {
+  const network = await startTcpProxy({ port: Number(new URL(url).port) });
+  return {
+    url: Object.assign(new URL(url), { port: String(network.port) }).href,
+    network,
+    restart: () => server.restart(),
+    close: async () => {
+      await network.close();
+      await server.stop();
+    },
+  };
+}
+
 /** How each kind of store is started for a storm. */
 export const chaosStores: Readonly<Record<string, () => Promise<ChaosStore>>> = {
   sqlite: () => Promise.resolve({ close: () => Promise.resolve() }),
   postgres: async () => {
     const server = await startPostgres();
-    const network = await startTcpProxy(server);
-    const url = Object.assign(new URL(await server.createDatabase()), { port: String(network.port) }).href;
-    return {
-      url,
-      network,
-      restart: () => server.restart(),
-      close: async () => {
-        await network.close();
-        await server.stop();
-      },
-    };
+    return behindNetwork(server, await server.createDatabase());
+  },
+  valkey: async () => {
+    const server = await startValkey();
+    return behindNetwork(server, newStoreUrl(server.url));
   },
 };

@@ -15,6 +15,8 @@ export interface StormOptions {
   readonly gateways: number;
   readonly workers: number;
   readonly hosts: number;
+  /** How many gateways, and how many workers, are always left running. */
+  readonly spared: number;
   readonly seed: number;
   /** How long faults are injected; the calls begin evenly over this time. */
   readonly seconds: number;
@@ -85,7 +87,8 @@ export async function storm(options: StormOptions, say: (line: string) => void):
       { onRefusal: 'next', probeEveryMs: 500 },
     );
     const random = randomFrom(options.seed);
-    const faults = new Faults({ fleet, store, balancer, random, seconds: options.seconds, leaseMs });
+    const { seconds, spared } = options;
+    const faults = new Faults({ fleet, store, balancer, random, seconds, leaseMs, spared });
     const hosts = Array.from(
       { length: options.hosts },
       (_, i) =>
