@@ -6,7 +6,8 @@
  * Keys, behind the prefix that each script gets as its only key (its hash tag puts all of them
  * in one slot of a cluster):
  *
- * - `run:<id>`        hash: the record of a run, with `token` and `worker` while it is running
+ * - `run:<id>`        hash: the record of a run, with `token` and `worker` while it is running.
+ *   What never changes is one field, `about`: a field each took half a kilobyte more for a run
  * - `runs`            seq -> id, every run; `seq` the last one given
  * - `queue:<workflow>\n<definition>`  seqs of queued runs; `definitions:<workflow>` which of these there are
  * - `waiting`         all queued runs by seq; `since` the same by the time of their submission
@@ -23,14 +24,8 @@
 export const runFields = [
   'seq',
   'id',
-  'workflow',
-  'tool',
-  'tool_class',
-  'realm',
-  'principal',
+  'about',
   'arguments',
-  'digest',
-  'definition',
   'submitted_at',
   'attempt',
   'started_at',
@@ -39,6 +34,22 @@ export const runFields = [
   'result',
   'error',
 ] as const;
+
+/** What `about` holds, as a JSON array. */
+export const aboutFields = [
+  'workflow',
+  'tool',
+  'tool_class',
+  'realm',
+  'principal',
+  'digest',
+  'definition',
+] as const;
+
+/** Where a script finds a field in what `HMGET` or `cjson.decode` gave it; Lua counts from one. */
+const place = (fields: readonly string[], name: string): number => fields.indexOf(name) + 1;
+const about = (name: (typeof aboutFields)[number]): string => `[${place(aboutFields, name)}]`;
+const field = (name: (typeof runFields)[number]): string => `[${place(runFields, name)}]`;
 
 /**
  * What every script begins with. Its first arguments: `now` in milliseconds or nothing for the
@@ -80,6 +91,20 @@ local function dequeue(seq, workflow, definition)
   call('ZREM', P .. 'since', seq)
 end
 
+-- Does \`call\` with many members at once, a few thousand at most.
+local function all(command, key, members)
+  if #members > 0 then call(command, P .. key, unpack(members)) end
+end
+
+local function push(lists, name, ...)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  for _, value in ipairs({...}) do list[#list + 1] = value end
+end
+
 local function letGo(seq, worker)
   call('ZREM', P .. 'running', seq)
   call('SREM', P .. 'held:' .. worker, seq)
@@ -91,12 +116,13 @@ local function requeue(seq, fits)
   if not id then return false end
   local run = P .. 'run:' .. id
   if not isRecord(run) then return false end
-  local held = call('HMGET', run, 'token', 'worker', 'workflow', 'definition', 'submitted_at')
+  local held = call('HMGET', run, 'token', 'worker', 'about', 'submitted_at')
   if not held[1] or not fits(held[1]) then return false end
+  local about = cjson.decode(held[3])
   call('HDEL', run, 'token', 'worker', 'started_at')
   call('HSET', run, 'state', 'queued')
   letGo(seq, held[2])
-  enqueue(seq, held[3], held[4], held[5])
+  enqueue(seq, about${about('workflow')}, about${about('definition')}, held[4])
   return true
 end
 
@@ -137,45 +163,49 @@ end
 
 const submit = `
 local last = tonumber(call('GET', P .. 'seq') or 0)
-local fresh = false
+local mayBeExpired = call('EXISTS', P .. 'tombstones') == 1
+local runs, waiting, since, queues, definitions = {}, {}, {}, {}, {}
 local count = tonumber(arg())
 local answers, broken = each(count, function()
   local base = at
-  at = at + 12
-  local id, workflow, tool, class, realm, principal, arguments, digest, definition, key, windowMs, given =
-    unpack(ARGV, base, base + 11)
+  at = at + 8
+  local id, workflow, definition, about, arguments, key, windowMs, given = unpack(ARGV, base, base + 7)
   local submitted = tonumber(given) or now
   if windowMs ~= '' then
     local earlier = call('HGET', P .. 'repeats', key)
-    local earlierId = earlier and idOf(earlier)
-    if earlierId then
-      local kept = call('HMGET', P .. 'run:' .. earlierId, 'state', 'submitted_at')
+    if earlier then
+      local kept = call('HMGET', P .. 'run:' .. earlier, 'state', 'submitted_at')
       if kept[1] and (not isEnded(kept[1]) or tonumber(kept[2]) > submitted - tonumber(windowMs)) then
-        return {'attached', record(earlierId)}
+        return {'attached', record(earlier)}
       end
     end
   end
   local run = P .. 'run:' .. id
   if call('HEXISTS', run, 'seq') == 1 then return {'attached', record(id)} end
-  local expires = call('ZSCORE', P .. 'tombstones', id)
+  local expires = mayBeExpired and call('ZSCORE', P .. 'tombstones', id)
   if expires and tonumber(expires) > submitted then return {'expired'} end
   last = math.max(last + 1, clock[1] * 1000000 + clock[2])
-  local seq, since = whole(last), whole(submitted)
-  call('HSET', run, 'seq', seq, 'id', id, 'workflow', workflow, 'tool', tool, 'tool_class', class,
-    'arguments', arguments, 'digest', digest, 'definition', definition, 'submitted_at', since,
+  local seq, time = whole(last), whole(submitted)
+  call('HSET', run, 'seq', seq, 'id', id, 'about', about, 'arguments', arguments, 'submitted_at', time,
     'attempt', '0', 'state', 'queued')
-  if realm ~= '' then call('HSET', run, 'realm', string.sub(realm, 2), 'principal', string.sub(principal, 2)) end
-  call('ZADD', P .. 'runs', seq, id)
   if windowMs ~= '' then
-    call('HSET', P .. 'repeats', key, seq)
+    call('HSET', P .. 'repeats', key, id)
     call('HSET', run, 'repeat', key)
   end
-  enqueue(seq, workflow, definition, since)
-  fresh = true
-  return {'fresh', seq, since}
+  push(queues, 'queue:' .. workflow .. '\\n' .. definition, seq, seq)
+  push(definitions, 'definitions:' .. workflow, definition)
+  push(runs, 1, seq, id)
+  push(waiting, 1, seq, seq)
+  push(since, 1, time, seq)
+  return {'fresh', seq, time}
 end)
-if fresh then
+if runs[1] then
   call('SET', P .. 'seq', whole(last))
+  all('ZADD', 'runs', runs[1])
+  all('ZADD', 'waiting', waiting[1])
+  all('ZADD', 'since', since[1])
+  for key, seqs in pairs(queues) do all('ZADD', key, seqs) end
+  for key, names in pairs(definitions) do all('SADD', key, names) end
   tell('queued')
 end
 return answers or broken
@@ -216,7 +246,7 @@ for _, workflow in ipairs(workflows) do
   end
 end
 
-local taken = {}
+local taken, seqs, members, gone = {}, {}, {}, {}
 while #taken < limit and #queues > 0 do
   local first = 1
   for i = 2, #queues do
@@ -226,16 +256,29 @@ while #taken < limit and #queues > 0 do
   local seq = queue.seq
   if not advance(queue) then table.remove(queues, first) end
   local id = idOf(seq)
-  local run = id and P .. 'run:' .. id
-  if run and isRecord(run) then
-    call('HINCRBY', run, 'attempt', 1)
-    call('HSET', run, 'state', 'running', 'token', token, 'worker', worker, 'started_at', whole(now))
-    dequeue(seq, queue.workflow, queue.definition)
-    call('ZADD', P .. 'running', seq, seq)
-    call('SADD', P .. 'held:' .. worker, seq)
-    taken[#taken + 1] = record(id)
+  -- A record that was removed or damaged from outside stays where it is, and the others are served.
+  local kept = id and redis.pcall('HMGET', P .. 'run:' .. id, ${runFields.map((name) => `'${name}'`).join(', ')})
+  if kept and kept${field('state')} == 'queued' then
+    kept${field('state')} = 'running'
+    kept${field('attempt')} = whole(kept${field('attempt')} + 1)
+    kept${field('started_at')} = whole(now)
+    call('HSET', P .. 'run:' .. id, 'state', 'running', 'attempt', kept${field('attempt')},
+      'started_at', kept${field('started_at')}, 'token', token, 'worker', worker)
+    push(gone, queue, seq)
+    seqs[#seqs + 1] = seq
+    members[#members + 1] = seq
+    members[#members + 1] = seq
+    taken[#taken + 1] = kept
   end
 end
+for queue, claimed in pairs(gone) do
+  call('ZREM', queue.key, unpack(claimed))
+  if call('EXISTS', queue.key) == 0 then call('SREM', P .. 'definitions:' .. queue.workflow, queue.definition) end
+end
+all('ZREM', 'waiting', seqs)
+all('ZREM', 'since', seqs)
+all('ZADD', 'running', members)
+all('SADD', 'held:' .. worker, seqs)
 return taken
 `;
 
@@ -266,23 +309,27 @@ return answers or broken
 `;
 
 const finish = `
-local changed = {}
+local changed, ended, held = {}, {}, {}
 local answers, broken = each(tonumber(arg()), function()
   local seq, token, state, result, failure, given = arg(), arg(), arg(), arg(), arg(), arg()
   local id = idOf(seq)
   if not id then return 0 end
   local run = P .. 'run:' .. id
-  local held = call('HMGET', run, 'token', 'worker')
-  if held[1] ~= token then return 0 end
+  local claim = call('HMGET', run, 'token', 'worker')
+  if claim[1] ~= token then return 0 end
   local finished = whole(tonumber(given) or now)
   if state == 'succeeded' then call('HSET', run, 'state', state, 'finished_at', finished, 'result', result)
   else call('HSET', run, 'state', state, 'finished_at', finished, 'error', failure) end
   call('HDEL', run, 'token', 'worker')
-  letGo(seq, held[2])
-  call('ZADD', P .. 'ended', finished, seq)
+  push(held, 'held:' .. claim[2], seq)
   changed[#changed + 1] = seq
+  ended[#ended + 1] = finished
+  ended[#ended + 1] = seq
   return 1
 end)
+all('ZREM', 'running', changed)
+all('ZADD', 'ended', ended)
+for key, seqs in pairs(held) do all('SREM', key, seqs) end
 if #changed > 0 then tell('runs ' .. table.concat(changed, ',')) end
 return answers or broken
 `;
@@ -290,15 +337,17 @@ return answers or broken
 const cancel = `
 local id, whenQueued, whenRunning = arg(), arg(), arg()
 local run = P .. 'run:' .. id
-local kept = call('HMGET', run, 'seq', 'state', 'workflow', 'definition', 'worker')
+local kept = call('HMGET', run, 'seq', 'state', 'about', 'worker')
 if not kept[1] then return {0} end
 if isEnded(kept[2]) then return {0, record(id)} end
 local isQueued = kept[2] == 'queued'
 call('HSET', run, 'state', 'cancelled', 'finished_at', whole(now), 'error', isQueued and whenQueued or whenRunning)
-if isQueued then dequeue(kept[1], kept[3], kept[4])
+if isQueued then
+  local about = cjson.decode(kept[3])
+  dequeue(kept[1], about${about('workflow')}, about${about('definition')})
 else
   call('HDEL', run, 'token', 'worker')
-  letGo(kept[1], kept[5])
+  letGo(kept[1], kept[4])
 end
 call('ZADD', P .. 'ended', whole(now), kept[1])
 tell('cancelled ' .. kept[1])
@@ -328,20 +377,25 @@ end
 return told
 `;
 
-/** One page of the walk, newest first. Gives what fits and where to go on, nothing at the end. */
+/**
+ * One page of the walk, newest first. Gives what fits and where to go on, nothing at the end. A
+ * filter is a JSON text, or nothing.
+ */
 const list = `
-local source, before, size, limit = arg(), arg(), tonumber(arg()), tonumber(arg())
-local state, tool, principal = arg(), arg(), arg()
+local source, before, size, limit, state = arg(), arg(), tonumber(arg()), tonumber(arg()), arg()
+local tool, principal = arg(), arg()
+tool = tool ~= '' and cjson.decode(tool)[1]
+principal = principal ~= '' and cjson.decode(principal)[1]
 local page = call('ZREVRANGEBYSCORE', P .. source, '(' .. before, '-inf', 'LIMIT', 0, size)
 local found, last = {}, false
 for _, member in ipairs(page) do
   local id = source == 'runs' and member or idOf(member)
-  local kept = id and isRecord(P .. 'run:' .. id)
-    and call('HMGET', P .. 'run:' .. id, 'seq', 'state', 'tool', 'principal')
+  local kept = id and isRecord(P .. 'run:' .. id) and call('HMGET', P .. 'run:' .. id, 'seq', 'state', 'about')
   if kept and kept[1] then
     last = kept[1]
-    if (state == '' or kept[2] == state) and (tool == '' or kept[3] == string.sub(tool, 2))
-      and (principal == '' or kept[4] == string.sub(principal, 2)) then
+    local about = (tool or principal) and cjson.decode(kept[3])
+    if (state == '' or kept[2] == state) and (not tool or about${about('tool')} == tool)
+      and (not principal or about${about('principal')} == principal) then
       found[#found + 1] = record(id)
       if #found == limit then return {found, last} end
     end
@@ -350,9 +404,9 @@ end
 return {found, #page == size and last}
 `;
 
+/** Runs of the same tool, caller and arguments as one whose `about` is given. */
 const like = `
-local seq, reach, limit = arg(), tonumber(arg()), tonumber(arg())
-local tool, digest, realm, principal = arg(), arg(), arg(), arg()
+local seq, reach, limit, alike = arg(), tonumber(arg()), tonumber(arg()), cjson.decode(arg())
 local ids = call('ZRANGEBYSCORE', P .. 'runs', '(' .. seq, '+inf', 'LIMIT', 0, reach)
 for i = 1, math.floor(#ids / 2) do ids[i], ids[#ids + 1 - i] = ids[#ids + 1 - i], ids[i] end
 for _, id in ipairs(call('ZREVRANGEBYSCORE', P .. 'runs', '(' .. seq, '-inf', 'LIMIT', 0, reach)) do
@@ -360,10 +414,11 @@ for _, id in ipairs(call('ZREVRANGEBYSCORE', P .. 'runs', '(' .. seq, '-inf', 'L
 end
 local found = {}
 for _, id in ipairs(ids) do
-  local kept = isRecord(P .. 'run:' .. id)
-    and call('HMGET', P .. 'run:' .. id, 'tool', 'digest', 'realm', 'principal') or {}
-  if kept[1] == tool and kept[2] == digest and (kept[3] and '=' .. kept[3] or '') == realm
-    and (kept[4] and '=' .. kept[4] or '') == principal then
+  local kept = isRecord(P .. 'run:' .. id) and call('HGET', P .. 'run:' .. id, 'about')
+  local about = kept and cjson.decode(kept)
+  if about and about${about('tool')} == alike${about('tool')} and about${about('digest')} == alike${about('digest')}
+    and about${about('realm')} == alike${about('realm')}
+    and about${about('principal')} == alike${about('principal')} then
     found[#found + 1] = record(id)
     if #found == limit then break end
   end
@@ -387,7 +442,7 @@ for _, seq in ipairs(due) do
       call('ZADD', P .. 'tombstones', rememberUntil, id)
     end
     local key = isRecord(run) and call('HGET', run, 'repeat')
-    if key and call('HGET', P .. 'repeats', key) == seq then call('HDEL', P .. 'repeats', key) end
+    if key and call('HGET', P .. 'repeats', key) == id then call('HDEL', P .. 'repeats', key) end
     call('UNLINK', run, P .. 'events:' .. seq)
     call('ZREM', P .. 'runs', id)
   end

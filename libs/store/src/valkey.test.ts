@@ -1,3 +1,4 @@
+import { connect as dial, createServer } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Redis } from 'ioredis';
@@ -430,7 +431,6 @@ test(
     await until(async () => /master_link_status:up/.test(await admin.two.info('replication')));
     // The name that clients use leads to whoever is the primary.
     const targets = { current: one.port };
-    const { createServer, connect: dial } = await import('node:net');
     const name = createServer((client) => {
       const upstream = dial(targets.current, '127.0.0.1');
       client.pipe(upstream).pipe(client);

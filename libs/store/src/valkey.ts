@@ -24,7 +24,7 @@ import { toRun, toTools, type RunRow } from './rows.js';
 import { Signals } from './signals.js';
 import { Connection, fromText, readAddress, toText, type Address } from './valkey-connection.js';
 import { Subscriber } from './valkey-listen.js';
-import { runFields, type ScriptName } from './valkey-scripts.js';
+import { aboutFields, runFields, type ScriptName } from './valkey-scripts.js';
 import { prepareServer } from './valkey-server.js';
 
 export interface ValkeyOptions {
@@ -273,13 +273,9 @@ class ValkeyStore implements Store {
       ...items.flatMap(({ run, repeat, now }) => [
         run.id,
         toText(run.workflow),
-        toText(run.tool),
-        run.toolClass,
-        marked(run.principal?.realm),
-        marked(run.principal?.id),
-        toText(run.arguments),
-        toText(run.digest),
         toText(run.definition),
+        aboutOf(run),
+        toText(run.arguments),
         toText(repeat?.key ?? ''),
         repeat?.windowMs ?? '',
         timeOf(now),
@@ -375,16 +371,12 @@ class ValkeyStore implements Store {
 
   async #list({ state, tool, principal, like, before, limit }: RunFilter): Promise<Run[]> {
     if (like !== undefined) {
-      const { realm, id } = like.principal ?? {};
       const alike = await this.#run<Values[]>('like', [
         like.seq,
         likeReach,
         // Rarely asked with more than `like`; what the rest leaves out is not many.
         likeReach * 2,
-        toText(like.tool),
-        toText(like.digest),
-        marked(realm),
-        marked(id),
+        aboutOf(like),
       ]);
       return alike
         .map(runOf)
@@ -408,8 +400,8 @@ class ValkeyStore implements Store {
         listStep,
         limit - found.length,
         state ?? '',
-        marked(tool),
-        marked(principal),
+        filterOf(tool),
+        filterOf(principal),
       ]);
       found.push(...page.map(runOf));
       from = next;
@@ -537,8 +529,22 @@ const removeStep = 100;
 
 const timeOf = (time: Date | undefined): Argument => time?.getTime() ?? '';
 
-/** A text, told from none: that is nothing at all. */
-const marked = (text: string | undefined): string => (text === undefined ? '' : `=${toText(text)}`);
+const filterOf = (text: string | undefined): string =>
+  text === undefined ? '' : JSON.stringify([toText(text)]);
+
+/** What never changes of a run, but for its arguments. Scripts compare parts of it. */
+function aboutOf(run: Submit['run']): string {
+  const about: Record<(typeof aboutFields)[number], string | null> = {
+    workflow: toText(run.workflow),
+    tool: toText(run.tool),
+    tool_class: run.toolClass,
+    realm: run.principal && toText(run.principal.realm),
+    principal: run.principal && toText(run.principal.id),
+    digest: toText(run.digest),
+    definition: toText(run.definition),
+  };
+  return JSON.stringify(aboutFields.map((name) => about[name]));
+}
 
 function given<Answer>(answer: Answer | RunError): Answer {
   if (answer instanceof RunError) throw answer;
@@ -555,24 +561,22 @@ function eventOf(said: string): RunEvent {
 }
 
 function runOf(values: Values): Run {
-  const text = Object.fromEntries(runFields.map((name, i) => [name, values[i] ?? null])) as Record<
-    (typeof runFields)[number],
-    string | null
-  >;
+  const text = byName(runFields, values);
+  const about = byName(aboutFields, JSON.parse(text.about!) as Values);
   const number = (value: string | null): number | null => (value === null ? null : Number(value));
   const decoded = (value: string | null): string | null => (value === null ? null : fromText(value));
   const isOpen = text.state === 'queued' || text.state === 'running';
   return toRun({
     seq: Number(text.seq),
     id: text.id!,
-    workflow: fromText(text.workflow!),
-    tool: fromText(text.tool!),
-    tool_class: text.tool_class!,
-    realm: decoded(text.realm),
-    principal: decoded(text.principal),
+    workflow: fromText(about.workflow!),
+    tool: fromText(about.tool!),
+    tool_class: about.tool_class!,
+    realm: decoded(about.realm),
+    principal: decoded(about.principal),
     arguments: fromText(text.arguments!),
-    digest: fromText(text.digest!),
-    definition: fromText(text.definition!),
+    digest: fromText(about.digest!),
+    definition: fromText(about.definition!),
     submitted_at: Number(text.submitted_at),
     attempt: Number(text.attempt),
     started_at: number(text.started_at),
@@ -583,4 +587,8 @@ function runOf(values: Values): Run {
     queue_attempt: null,
     claimed_at: isOpen ? number(text.started_at) : null,
   });
+}
+
+function byName<Name extends string>(names: readonly Name[], values: Values): Record<Name, string | null> {
+  return Object.fromEntries(names.map((name, i) => [name, values[i] ?? null])) as Record<Name, string | null>;
 }
