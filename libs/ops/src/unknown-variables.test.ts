@@ -46,7 +46,7 @@ test('known names, other prefixes, the log of the examples and service links are
   expect(
     messages({
       HOLDFAST_STORE: 'memory:',
-      HOLDFAST_EXAMPLES_LOG: '/tmp/log',
+      HOLDFAST_EXAMPLES_LOG: 'journal',
       PATH: '/bin',
       MY_HOLDFAST_X: '1',
       HOLDFAST_GATEWAY_SERVICE_HOST: '10.0.0.1',
