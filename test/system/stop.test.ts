@@ -30,7 +30,7 @@ async function toldTwice(service: Service): Promise<unknown> {
   return service.exited;
 }
 
-test.each(['standalone', 'sqlite', 'postgres'] as const)(
+test.each(['standalone', 'sqlite', 'postgres', 'valkey'] as const)(
   'SIGTERM ends %s with 0 while a connection idles and a stream is open; another signal changes nothing',
   async (kind) => {
     fleet = await Fleet.start(kind, {}, { gateways: 1, workers: 1 });
