@@ -87,9 +87,17 @@ async function startBinary(
     const start = async (port: number): Promise<void> => {
       const own = { bind: '127.0.0.1', port: String(port), dir: server.folder, 'protected-mode': 'no' };
       await server.start({ command, args: settingArguments({ ...settings, ...own }), ...unprivileged });
-      // Another server may have got the port first, and would answer in our server's place.
-      const answered = await answering(serverUrl(port), () => server.pid === undefined);
-      if (answered !== server.pid) throw new Error(`${command} did not start on port ${port}\n${server.log}`);
+      try {
+        // Another server may have got the port first, and would answer in our server's place.
+        const answered = await answering(serverUrl(port), () => server.pid === undefined);
+        if (answered !== server.pid)
+          throw new Error(`${command} did not start on port ${port}\n${server.log}`);
+      } catch (error) {
+        // One that runs and does not answer would be left behind by the next try.
+        server.signalAll('SIGKILL');
+        await server.exited();
+        throw error;
+      }
     };
     const port = await onFreePort(start);
     return {
