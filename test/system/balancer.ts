@@ -8,6 +8,8 @@ export interface Balancer {
   readonly base: string;
   /** Connections that found no gateway, or one that refused. */
   readonly refused: number;
+  /** Whether it gives connections to the gateway at `base`: that was ready when it was last asked. */
+  knows(base: string): boolean;
   /** Connections of hosts that are open now. */
   readonly connections: number;
   /** Resets every open connection in both directions. */
@@ -107,6 +109,7 @@ export async function startBalancer(
     get refused() {
       return refused;
     },
+    knows: (base) => ready.has(base),
     get connections() {
       return clients;
     },

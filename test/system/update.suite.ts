@@ -40,6 +40,8 @@ export function updates(lengths: UpdateLengths): void {
     for (const [number, { service }] of fleet.gateways.entries()) {
       expect(await service.stop()).toBe(0);
       await fleet.restartGateway(number);
+      // The next goes once balancers know the new one, as an orchestrator waits for its endpoints.
+      await until(() => balancer.knows(fleet.gateways[number]!.base));
     }
   };
   const rollWorkers = async (): Promise<void> => {
