@@ -20,6 +20,12 @@ export const callErrorNames = [
   'ToolError',
   'OutcomeUnknown',
   'ApprovalUnavailable',
+  'MCPToolError',
+  'MCPAuthError',
+  'MCPConnectionError',
+  'MCPCallOutcomeUnknown',
+  'MCPServerUnavailable',
+  'ToolWithdrawn',
   'InternalError',
 ] as const;
 

@@ -21,7 +21,16 @@ export {
 } from './idempotency.js';
 export { exactNumber, formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
-export { afterLostAttempt, maxLostAttempts, type OnCrash } from './retry.js';
+export {
+  afterLostAttempt,
+  afterLostUpstreamAttempt,
+  afterUpstream,
+  maxLostAttempts,
+  type AfterUpstream,
+  type OnCrash,
+  type UpstreamAttempt,
+  type UpstreamCall,
+} from './retry.js';
 export { freshRunId, isRunId, tokenRunId, type RunId } from './run-id.js';
 export {
   isFinished,
@@ -35,3 +44,10 @@ export {
   type RunState,
   type ToolClass,
 } from './run.js';
+export {
+  everyLane,
+  laneOf,
+  type UpstreamOutcome,
+  type UpstreamRequest,
+  type UpstreamTarget,
+} from './upstream.js';

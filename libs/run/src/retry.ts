@@ -1,4 +1,6 @@
-import type { CallError } from './errors.js';
+import type { CallError, CallErrorName } from './errors.js';
+import type { RunEnd, ToolClass } from './run.js';
+import type { UpstreamOutcome } from './upstream.js';
 
 /** What a tool says about a worker that died in its body (BEHAVIOURS 73). */
 export type OnCrash = 'rerun' | 'unknown';
@@ -32,4 +34,133 @@ export function afterLostAttempt(tool: string, attempt: number, onCrash: OnCrash
     outcome: 'unknown',
     retryable: false,
   };
+}
+
+/** A call of an upstream's tool, in what decides about it. */
+export interface UpstreamCall {
+  /** The name that hosts see. */
+  readonly tool: string;
+  readonly toolClass: ToolClass;
+  /** Whether it may be sent again when its outcome is not known (BEHAVIOURS R13). */
+  readonly isResendable: boolean;
+}
+
+/** One attempt of a run at such a call, as far as it is. */
+export interface UpstreamAttempt extends UpstreamCall {
+  /** Sends after the first that the server's rules allow (BEHAVIOURS 134). */
+  readonly retry: number;
+  /** How often this attempt has sent it, the send that `outcome` is of included. */
+  readonly sends: number;
+  /** Whether this attempt has waited once already because the upstream asked for it. */
+  readonly hasWaited: boolean;
+}
+
+/** What a worker does after an outcome: send again after a pause, or record the end. */
+export type AfterUpstream =
+  | {
+      readonly again: true;
+      readonly waitMs: number;
+      /** The upstream asked for this pause; it is the only one of its kind, and costs no send of the budget. */
+      readonly isAskedFor: boolean;
+    }
+  | { readonly again: false; readonly end: RunEnd };
+
+const backoffMs = 500;
+const longestBackoffMs = 5_000;
+/** An upstream that asks for a longer pause is not waited for (BEHAVIOURS R16). */
+const longestAskedMs = 5_000;
+
+/**
+ * The one decision about an outcome (BEHAVIOURS 128-134, R16). What ran, was refused or never left is
+ * an end: the connector has done what can be done before a send. Only an unknown outcome is sent
+ * again, of a call that may be, within the budget; and a call that was told to come back, once.
+ *
+ * @param random from 0 up to 1, for the jitter
+ */
+export function afterUpstream(
+  outcome: UpstreamOutcome,
+  attempt: UpstreamAttempt,
+  random: number,
+): AfterUpstream {
+  const { tool, isResendable, retry, sends, hasWaited } = attempt;
+  const failed = (error: CallError): AfterUpstream => ({ again: false, end: { state: 'failed', error } });
+  switch (outcome.kind) {
+    case 'ran':
+      return outcome.error === undefined
+        ? { again: false, end: { state: 'succeeded', result: outcome.result } }
+        : failed({ name: 'MCPToolError', message: outcome.error, outcome: 'ran', retryable: false });
+    case 'refused':
+    case 'not_sent': {
+      const waitMs = outcome.kind === 'refused' ? outcome.retryAfterMs : undefined;
+      if (waitMs !== undefined && waitMs <= longestAskedMs && isResendable && !hasWaited)
+        return { again: true, waitMs, isAskedFor: true };
+      return failed({
+        name: outcome.name,
+        message: outcome.message,
+        outcome: outcome.kind,
+        retryable: waitMs !== undefined || healing.has(outcome.name),
+      });
+    }
+    case 'unknown':
+      if (isResendable && outcome.why !== 'aborted' && sends <= retry) {
+        const most = Math.min(backoffMs * 2 ** (sends - 1), longestBackoffMs);
+        return { again: true, waitMs: Math.floor(random * most), isAskedFor: false };
+      }
+      return failed(unknownOutcome(attempt, `${tool}: ${outcome.message}`, outcome.why));
+  }
+}
+
+/** Refusals of these names come from what may be there again a moment later, and nothing ran. */
+const healing: ReadonlySet<CallErrorName> = new Set(['MCPConnectionError', 'MCPServerUnavailable']);
+
+/** The end of a call that may have run and is not sent again. That of a read is no reason to check anything. */
+function unknownOutcome(
+  { toolClass, isResendable }: UpstreamCall,
+  seen: string,
+  why: Extract<UpstreamOutcome, { kind: 'unknown' }>['why'],
+): CallError {
+  if (toolClass === 'write') {
+    return {
+      name: 'MCPCallOutcomeUnknown',
+      message: `${seen}; it may have run. Check its effect before you call it again`,
+      outcome: 'unknown',
+      retryable: isResendable,
+    };
+  }
+  return {
+    name: why === 'timeout' ? 'RunTimeout' : 'MCPConnectionError',
+    message: `${seen}; it only reads, so it can be called again`,
+    outcome: 'unknown',
+    retryable: true,
+  };
+}
+
+/**
+ * What becomes of a run for an upstream whose earlier attempt was lost (BEHAVIOURS X11). Undefined means
+ * that it goes on. A call that may not be sent again is sent under a dispatch mark only, so
+ * without the mark it never left.
+ *
+ * @param attempt the attempt that is about to begin, from 1
+ * @param isDispatched whether an earlier attempt made the dispatch mark
+ * @param onCrash what the operator says; unset takes `unknown` for what may not be sent again
+ */
+export function afterLostUpstreamAttempt(
+  call: UpstreamCall,
+  {
+    attempt,
+    isDispatched,
+    onCrash,
+  }: { readonly attempt: number; readonly isDispatched: boolean; readonly onCrash?: OnCrash | undefined },
+): CallError | undefined {
+  if (attempt <= 1) return undefined;
+  const { tool, toolClass, isResendable } = call;
+  const rerun = (onCrash ?? (isResendable ? 'rerun' : 'unknown')) === 'rerun';
+  // What may be sent again is sent without a mark, so there is none that would tell.
+  const mayHaveTakenEffect = toolClass === 'write' && (isDispatched || isResendable);
+  if (!rerun && mayHaveTakenEffect)
+    return unknownOutcome(call, `${tool}: the worker stopped while the call was under way`, 'dropped');
+  if (attempt <= maxLostAttempts) return undefined;
+  const seen = `${tool} was given up: ${maxLostAttempts} workers stopped while they called it`;
+  if (mayHaveTakenEffect || toolClass === 'read') return unknownOutcome(call, seen, 'dropped');
+  return { name: 'MCPServerUnavailable', message: `${seen}, before it was sent`, outcome: 'not_sent', retryable: true }; // prettier-ignore
 }

@@ -14,6 +14,7 @@
 import type { CallError } from './errors.js';
 import type { Principal } from './principal.js';
 import type { RunId } from './run-id.js';
+import type { UpstreamTarget } from './upstream.js';
 
 export const runStates = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const;
 export type RunState = (typeof runStates)[number];
@@ -24,7 +25,7 @@ export type ToolClass = 'read' | 'write';
 /** What is known of a run before anything is done about it. */
 export interface NewRun {
   readonly id: RunId;
-  /** Prefix and tool name (BEHAVIOURS 70). Workers claim by it. */
+  /** Workers claim by it: prefix and tool name of a tool of theirs (BEHAVIOURS 70), or the lane of an upstream. */
   readonly workflow: string;
   readonly tool: string;
   readonly toolClass: ToolClass;
@@ -34,8 +35,13 @@ export interface NewRun {
   readonly arguments: string;
   /** `a1_…` of the arguments (BEHAVIOURS R6). */
   readonly digest: string;
-  /** Digest of the tool definition that the call was checked against. */
+  /**
+   * Digest of the tool definition that the call was checked against, which workers match. Empty for a
+   * tool of an upstream: every worker serves those alike.
+   */
   readonly definition: string;
+  /** Set for a tool of an upstream. */
+  readonly upstream?: UpstreamTarget;
 }
 
 interface Submitted extends NewRun {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { z } from 'zod';
 import { formatPath, RunError, type OnCrash, type ToolClass } from '@holdfast/run';
+import { isReservedName } from './naming.js';
 import { compileSchema, type JsonSchema, type Problem, type SchemaCheck } from './schema.js';
 import type { ToolContext } from './context.js';
 
@@ -101,8 +102,7 @@ export function defineTool<const Input extends ToolInput>(spec: ToolSpec<Input>)
   if (typeof spec.name !== 'string' || !/^[a-zA-Z0-9_-]{1,64}$/.test(spec.name)) {
     throw wrong('name must be 1 to 64 of a-z, A-Z, 0-9, _ and -');
   }
-  if (/^(mcp|holdfast)__/.test(spec.name))
-    throw wrong('names that begin with mcp__ or holdfast__ are reserved');
+  if (isReservedName(spec.name)) throw wrong('names that begin with mcp__ or holdfast__ are reserved');
   if (typeof spec.description !== 'string' || spec.description.trim() === '')
     throw wrong('description is missing');
   if (typeof spec.run !== 'function') throw wrong('run must be a function');

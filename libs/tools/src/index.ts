@@ -1,3 +1,13 @@
+export {
+  classOf,
+  isOffered,
+  isResendable,
+  listedAnnotations,
+  needsApproval,
+  type ApprovalNeed,
+  type HintedTool,
+  type ListedAnnotations,
+} from './classification.js';
 export type { ToolContext, ToolLog } from './context.js';
 export {
   defineTool,
@@ -8,5 +18,33 @@ export {
   type ToolInput,
   type ToolSpec,
 } from './define-tool.js';
+export { fingerprintOf, readListedTool, type UnfitTool } from './fingerprint.js';
+export {
+  listedOutputSchema,
+  listedSchema,
+  maxListedSchemaBytes,
+  type ListedSchema,
+} from './listed-schema.js';
+export { passedOnMeta, returnedMeta, type Meta } from './meta.js';
+export {
+  isReservedName,
+  leastLongestName,
+  longestName,
+  namingStyles,
+  projectNames,
+  type LeftOutName,
+  type NamedServer,
+  type NamingInput,
+  type NamingStyle,
+  type ProjectedNames,
+} from './naming.js';
+export { paramHeadersOf } from './param-headers.js';
 export { recordResult, type RecordedResult } from './result.js';
 export { compileSchema, type JsonSchema, type Problem, type SchemaCheck } from './schema.js';
+export type { ApprovalMode, ServerCatalogue, ServerRules, UpstreamTool } from './server-catalogue.js';
+export {
+  recordUpstreamResult,
+  type RecordedUpstreamResult,
+  type UpstreamResultRules,
+} from './upstream-result.js';
+export { compileUntrustedSchema } from './untrusted-schema.js';

@@ -1,0 +1,79 @@
+/**
+ * A call of a tool that an upstream MCP server publishes: what a run keeps of it, what a worker
+ * asks the connector for, and what the connector found out. Facts only; `retry.ts` decides.
+ */
+import type { CallErrorName } from './errors.js';
+import type { Principal } from './principal.js';
+import type { RunId } from './run-id.js';
+
+/**
+ * The workflow of every call to one upstream: workers claim by it, and one slow upstream holds up
+ * nobody else's calls.
+ *
+ * @param server its key in this deployment
+ */
+export function laneOf(server: string): string {
+  return `server:${server}`;
+}
+
+/** A worker that joins with this among its workflows serves every lane. */
+export const everyLane = laneOf('*');
+
+/** Which tool of which upstream a run calls; recorded when it is submitted. */
+export interface UpstreamTarget {
+  /** Key of the server in this deployment (`ServerCatalogue.key`). */
+  readonly server: string;
+  /** The bare name, as the upstream published it. */
+  readonly tool: string;
+  /** Digest of the definition that the call was checked against. */
+  readonly fingerprint: string;
+  /** Of the host's `_meta` what passes on: `traceparent`, `tracestate` and keys of vendors. */
+  readonly meta?: Readonly<Record<string, unknown>>;
+}
+
+/** One call as a worker hands it to the connector. */
+export interface UpstreamRequest {
+  readonly server: string;
+  readonly tool: string;
+  readonly runId: RunId;
+  /** The arguments as JSON text, passed on as they are. */
+  readonly arguments: string;
+  readonly meta: Readonly<Record<string, unknown>>;
+  readonly principal: Principal | null;
+  /** The fence of the attempt; the dispatch mark is made on it. */
+  readonly claim: { readonly seq: number; readonly token: string };
+  /**
+   * Whether the call may be sent again when its outcome is not known. One that may not is sent only
+   * after its dispatch mark was won (BEHAVIOURS X11).
+   */
+  readonly isResendable: boolean;
+  /** From the first byte to the answer, in milliseconds. Waiting in the connector's queue does not count. */
+  readonly timeoutMs: number;
+}
+
+/** What became of one call, as far as the connector can know. */
+export type UpstreamOutcome =
+  | {
+      readonly kind: 'ran';
+      /** A `CallToolResult` as JSON text, as it is recorded. */
+      readonly result: string;
+      /** The text of a result that says `isError`. */
+      readonly error?: string;
+    }
+  /** The upstream, or the connector, said no: nothing ran. */
+  | {
+      readonly kind: 'refused';
+      readonly name: CallErrorName;
+      readonly message: string;
+      /** The upstream asked to wait this long. */
+      readonly retryAfterMs?: number;
+    }
+  /** It certainly never left. */
+  | { readonly kind: 'not_sent'; readonly name: CallErrorName; readonly message: string }
+  /** It may have run. */
+  | {
+      readonly kind: 'unknown';
+      readonly why: 'timeout' | 'dropped' | 'aborted';
+      /** What was seen, for people: `the connection was lost after the call was sent`. */
+      readonly message: string;
+    };

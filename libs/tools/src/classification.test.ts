@@ -1,0 +1,128 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  classOf,
+  isOffered,
+  isResendable,
+  listedAnnotations,
+  needsApproval,
+  type HintedTool,
+} from './classification.js';
+import type { ApprovalMode, ServerRules } from './server-catalogue.js';
+
+const rulesWith = (change: Partial<ServerRules> = {}): ServerRules => ({
+  timeoutMs: 60_000,
+  retry: 2,
+  concurrency: 16,
+  overrides: {},
+  trustHints: true,
+  requiresApproval: [],
+  autoApprove: [],
+  approvalMode: 'guarded',
+  resultMode: 'passthrough',
+  maxResultBytes: 4 * 1024 * 1024,
+  descriptionPrefix: true,
+  ...change,
+});
+const tool = (annotations?: Record<string, unknown>, name = 't'): HintedTool => ({
+  name,
+  ...(annotations && { annotations }),
+});
+const reads = { readOnlyHint: true };
+const destroys = { destructiveHint: true };
+const repeats = { idempotentHint: true };
+
+describe('class, and whether it may be sent again (BEHAVIOURS 109, X3, R13)', () => {
+  test.each<[string, Record<string, unknown> | undefined, Partial<ServerRules>, 'read' | 'write', boolean]>([
+    ['no hints', undefined, {}, 'write', false],
+    ['it reads', reads, {}, 'read', true],
+    ['it does not read', { readOnlyHint: false }, {}, 'write', false],
+    ['it reads and destroys', { ...reads, ...destroys }, {}, 'write', false],
+    ['it repeats', repeats, {}, 'write', true],
+    ['it reads, not trusted', reads, { trustHints: false }, 'write', false],
+    ['it repeats, not trusted', repeats, { trustHints: false }, 'write', false],
+    ['override read', undefined, { overrides: { t: 'read' } }, 'read', true],
+    ['override read, not trusted', destroys, { overrides: { t: 'read' }, trustHints: false }, 'read', true],
+    ['override write', { ...reads, ...repeats }, { overrides: { t: 'write' } }, 'write', false],
+    ['override of another', reads, { overrides: { u: 'write' } }, 'read', true],
+    ['a text for a hint (F83)', { readOnlyHint: 'true', idempotentHint: 1 }, {}, 'write', false],
+  ])('%s', (_title, annotations, change, toolClass, mayRepeat) => {
+    const rules = rulesWith(change);
+    expect([classOf(tool(annotations), rules), isResendable(tool(annotations), rules)]).toEqual([
+      toolClass,
+      mayRepeat,
+    ]);
+  });
+
+  test('a tool called constructor has no override that nobody gave', () => {
+    expect(classOf(tool(reads, 'constructor'), rulesWith())).toBe('read');
+  });
+});
+
+describe('the permission table (BEHAVIOURS §4g, 168)', () => {
+  const modes: ApprovalMode[] = ['guarded', 'ask', 'allow-reads', 'allow-all'];
+  test.each<[string, Record<string, unknown> | undefined, Partial<ServerRules>, (string | false)[]]>([
+    ['it destroys', destroys, {}, ['destructive', 'destructive', 'destructive', 'destructive']],
+    [
+      'it destroys, in auto_approve',
+      destroys,
+      { autoApprove: ['t'] },
+      ['destructive', 'destructive', 'destructive', 'destructive'],
+    ],
+    [
+      'it destroys, override read',
+      destroys,
+      { overrides: { t: 'read' } },
+      ['destructive', 'destructive', 'destructive', 'destructive'],
+    ],
+    [
+      'it destroys, not trusted',
+      destroys,
+      { trustHints: false },
+      ['destructive', 'destructive', 'destructive', 'destructive'],
+    ],
+    ['in auto_approve', undefined, { autoApprove: ['t'] }, [false, false, false, false]],
+    ['it reads', reads, {}, [false, 'mode', false, false]],
+    ['it reads, override write', reads, { overrides: { t: 'write' } }, [false, 'mode', 'mode', 'mode']],
+    ['anything else', undefined, {}, [false, 'mode', 'mode', 'mode']],
+    ['in requires_approval', reads, { requiresApproval: ['t'] }, ['listed', 'listed', 'listed', 'listed']],
+    ['F83 no annotations', undefined, {}, [false, 'mode', 'mode', 'mode']],
+    ['F83 empty annotations', {}, {}, [false, 'mode', 'mode', 'mode']],
+    ['F83 a text for a hint', { readOnlyHint: 'true' }, {}, [false, 'mode', 'mode', 'mode']],
+    [
+      'F83 it reads and destroys',
+      { ...reads, ...destroys },
+      {},
+      ['destructive', 'destructive', 'destructive', 'destructive'],
+    ],
+    ['F83 a text that claims to destroy', { destructiveHint: 'true' }, {}, [false, 'mode', 'mode', 'mode']],
+  ])('%s', (_title, annotations, change, expected) => {
+    // prettier-ignore
+    const asked = modes.map((approvalMode) => {
+      const need = needsApproval(tool(annotations), rulesWith({ ...change, approvalMode }));
+      return need.asks && need.why;
+    });
+    expect(asked).toEqual(expected);
+  });
+});
+
+test('filters go by the bare name (BEHAVIOURS 96)', () => {
+  const names = ['a', 'b'];
+  expect(names.map((name) => isOffered(name, {}))).toEqual([true, true]);
+  expect(names.map((name) => isOffered(name, { allow: ['a'] }))).toEqual([true, false]);
+  expect(names.map((name) => isOffered(name, { deny: ['a'] }))).toEqual([false, true]);
+  expect(isOffered('a', { allow: [] })).toBe(false);
+});
+
+test('hosts are told our classification, not the words of the upstream (BEHAVIOURS 28)', () => {
+  const claims = { ...reads, ...repeats, openWorldHint: true, title: 'T' };
+  expect(listedAnnotations(tool(claims), rulesWith())).toEqual({ readOnlyHint: true, idempotentHint: true });
+  expect(listedAnnotations(tool(claims), rulesWith({ trustHints: false }))).toEqual({ readOnlyHint: false });
+  expect(listedAnnotations(tool(claims), rulesWith({ overrides: { t: 'write' } }))).toEqual({
+    readOnlyHint: false,
+  });
+  expect(listedAnnotations(tool(destroys), rulesWith({ overrides: { t: 'read' } }))).toEqual({
+    readOnlyHint: true,
+    destructiveHint: true,
+  });
+  expect(listedAnnotations(tool({ destructiveHint: 'yes' }), rulesWith())).toEqual({ readOnlyHint: false });
+});

@@ -1,0 +1,78 @@
+import type { ToolClass } from '@holdfast/run';
+import type { ServerRules, UpstreamTool } from './server-catalogue.js';
+
+/**
+ * What the hints of an upstream's tool and the rules of its operator come to (BEHAVIOURS 109-112, X3,
+ * R13). A hint that is not a boolean is no hint.
+ */
+export type HintedTool = Pick<UpstreamTool, 'name' | 'annotations'>;
+
+type ClassRules = Pick<ServerRules, 'overrides' | 'trustHints'>;
+
+/** An override decides; then hints, where they are trusted. Who claims to read and to destroy, writes. */
+export function classOf(tool: HintedTool, rules: ClassRules): ToolClass {
+  const override = overrideOf(tool, rules);
+  if (override !== undefined) return override;
+  return rules.trustHints && hints(tool, 'readOnlyHint') && !hints(tool, 'destructiveHint')
+    ? 'read'
+    : 'write';
+}
+
+/** Whether a call may be sent again when its outcome is not known. */
+export function isResendable(tool: HintedTool, rules: ClassRules): boolean {
+  return classOf(tool, rules) === 'read' || isIdempotent(tool, rules);
+}
+
+/** Whether somebody must be asked before a live call, and because of what. */
+export type ApprovalNeed =
+  | { readonly asks: false }
+  | {
+      readonly asks: true;
+      /** The operator named the tool; it claims to destroy; or the mode asks for tools like it. */
+      readonly why: 'listed' | 'destructive' | 'mode';
+    };
+
+/** The permission table (BEHAVIOURS §4g, 168, X6), from the most restrictive row down. */
+export function needsApproval(
+  tool: HintedTool,
+  rules: ClassRules & Pick<ServerRules, 'requiresApproval' | 'autoApprove' | 'approvalMode'>,
+): ApprovalNeed {
+  if (rules.requiresApproval.includes(tool.name)) return { asks: true, why: 'listed' };
+  if (hints(tool, 'destructiveHint')) return { asks: true, why: 'destructive' };
+  if (rules.approvalMode === 'guarded' || rules.autoApprove.includes(tool.name)) return { asks: false };
+  if (rules.approvalMode !== 'ask' && classOf(tool, rules) === 'read') return { asks: false };
+  return { asks: true, why: 'mode' };
+}
+
+/** Whether the operator's filters let a tool through, by its bare name (BEHAVIOURS 96, R12). */
+export function isOffered(name: string, { allow, deny }: Pick<ServerRules, 'allow' | 'deny'>): boolean {
+  if (allow !== undefined) return allow.includes(name);
+  return deny === undefined || !deny.includes(name);
+}
+
+/** What a host is told of a tool: our classification, never the upstream's words (BEHAVIOURS 28). */
+export interface ListedAnnotations {
+  readonly readOnlyHint: boolean;
+  readonly destructiveHint?: true;
+  readonly idempotentHint?: true;
+}
+
+export function listedAnnotations(tool: HintedTool, rules: ClassRules): ListedAnnotations {
+  return {
+    readOnlyHint: classOf(tool, rules) === 'read',
+    ...(hints(tool, 'destructiveHint') && { destructiveHint: true }),
+    ...(isIdempotent(tool, rules) && { idempotentHint: true }),
+  };
+}
+
+function isIdempotent(tool: HintedTool, rules: ClassRules): boolean {
+  return rules.trustHints && hints(tool, 'idempotentHint') && overrideOf(tool, rules) !== 'write';
+}
+
+function overrideOf({ name }: HintedTool, { overrides }: ClassRules): ToolClass | undefined {
+  return Object.hasOwn(overrides, name) ? overrides[name] : undefined;
+}
+
+function hints({ annotations }: HintedTool, hint: string): boolean {
+  return annotations !== undefined && Object.hasOwn(annotations, hint) && annotations[hint] === true;
+}

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import { writeJson } from '@holdfast/run';
+import { takesObjects } from './listed-schema.js';
+import { isDeeperThan } from './nesting.js';
+import { headerProblem } from './param-headers.js';
+import { isSchema } from './schema-walk.js';
+import { compileSchema, type JsonSchema } from './schema.js';
+import type { UpstreamTool } from './server-catalogue.js';
+
+/** The definition of one tool may be this long, in UTF-16 units of its JSON. To compile one of that length takes a second. */
+const maxDefinitionLength = 512 * 1024;
+/** And this deep: whoever walks it does so by recursion. */
+const maxDefinitionDepth = 100;
+/** A longer bare name is none; 128 is what MCP allows, and some go over it. */
+const maxNameLength = 256;
+
+/** Why an entry of a listing is no tool. */
+export interface UnfitTool {
+  /** Undefined: the entry has no name, so it is no entry at all and the listing is malformed. */
+  readonly name: string | undefined;
+  /** After the name it reads as a sentence; without a word of the upstream's text. */
+  readonly problem: string;
+}
+
+/**
+ * `m1_` + SHA-256 of the canonical JSON (RFC 8785) of what was published: the order of keys, spaces
+ * and the way a number is written do not count, an absent field and an empty one differ (BEHAVIOURS
+ * 204, R22).
+ */
+export function fingerprintOf({
+  name,
+  title,
+  description,
+  inputSchema,
+  outputSchema,
+  annotations,
+}: Omit<UpstreamTool, 'fingerprint'>): string {
+  const published = { name, title, description, inputSchema, outputSchema, annotations };
+  return `m1_${createHash('sha256').update(canonicalize(published)!).digest('hex')}`;
+}
+
+/**
+ * Reads one entry of an upstream's `tools/list`, as `parseJson` gave it; nothing in it is believed.
+ * One that cannot be served is refused alone, and its siblings are served (F55, F60, F62, F66, F68). An
+ * output schema that cannot be compiled is left out, and counts in the fingerprint (F63).
+ */
+export function readListedTool(raw: unknown): UpstreamTool | UnfitTool {
+  if (!isSchema(raw) || typeof raw['name'] !== 'string')
+    return { name: undefined, problem: 'is no object with a name' };
+  const { name } = raw;
+  const unfit = (problem: string): UnfitTool => ({ name: name.slice(0, maxNameLength), problem });
+  if (name.length > maxNameLength) return unfit(`has a name longer than ${maxNameLength} characters`);
+  if (!name.isWellFormed()) return unfit('has a name that is not valid Unicode text');
+
+  const read = readPublished(raw);
+  if ('problem' in read) return unfit(read.problem);
+  const { outputSchema, ...published } = read;
+  const { inputSchema } = published;
+  if (!isSchema(inputSchema) || !takesObjects(inputSchema))
+    return unfit('has an inputSchema that is no schema of an object');
+  if (!compiles(inputSchema)) return unfit('has an inputSchema that is not valid JSON Schema');
+  const wrongHeader = headerProblem(inputSchema);
+  if (wrongHeader !== undefined) return unfit(wrongHeader);
+
+  const tool = { ...published, name, inputSchema };
+  const isUsable = outputSchema !== undefined && compiles(outputSchema);
+  return {
+    ...tool,
+    ...(isUsable && { outputSchema }),
+    fingerprint: fingerprintOf({ ...tool, ...(outputSchema && { outputSchema }) }),
+  };
+}
+
+interface Published {
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: unknown;
+  readonly outputSchema?: JsonSchema;
+  readonly annotations?: JsonSchema;
+}
+
+/** The known fields, as plain JSON: a number that was kept for its digits is one that schemas can use. */
+function readPublished(raw: JsonSchema): Published | { readonly problem: string } {
+  const { title, description, inputSchema, outputSchema, annotations } = raw;
+  const known = { title, description, inputSchema, outputSchema, annotations };
+  if (isDeeperThan(known, maxDefinitionDepth))
+    return { problem: `has a definition nested deeper than ${maxDefinitionDepth} levels` };
+  const text = writeJson(known)!;
+  if (text.length > maxDefinitionLength)
+    return { problem: `has a definition longer than ${maxDefinitionLength / 1024} KiB` };
+  const plain = JSON.parse(text) as Record<keyof typeof known, unknown>;
+  try {
+    // Infinity (of 1e400) and lone surrogates have no canonical form.
+    canonicalize(plain);
+  } catch {
+    return { problem: 'has a definition with a number or text that cannot be written again' };
+  }
+  return {
+    ...(typeof plain.title === 'string' && { title: plain.title }),
+    ...(typeof plain.description === 'string' && { description: plain.description }),
+    inputSchema: plain.inputSchema,
+    ...(isSchema(plain.outputSchema) && { outputSchema: plain.outputSchema }),
+    ...(isSchema(plain.annotations) && { annotations: plain.annotations }),
+  };
+}
+
+/** What is wrong is not told: the compiler quotes the schema, and that is the upstream's text. */
+function compiles(schema: JsonSchema): boolean {
+  try {
+    compileSchema(schema);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,59 @@
+import type { JsonSchema } from './schema.js';
+
+/**
+ * What gateways and workers know of an upstream server: plain JSON without a secret, published by
+ * the connector that owns it. A server that is gone keeps its entry, without tools, so that runs
+ * which wait for it come to an end.
+ */
+export interface ServerCatalogue {
+  /** Unique in the deployment: the id and eight hex digits of the identity. */
+  readonly key: string;
+  /** The operator's word for the server, part of each tool name: 1 to 32 of `a-z 0-9 - _`. */
+  readonly id: string;
+  /** For people. */
+  readonly name: string;
+  /** SHA-256 in hex of `type\nurl`, or of `stdio\n` and the canonical JSON of `[command, ...args]` (BEHAVIOURS R14). */
+  readonly identity: string;
+  readonly rules: ServerRules;
+  readonly tools: readonly UpstreamTool[];
+}
+
+/** What an operator says about the calls of a server (BEHAVIOURS 145-147). */
+export interface ServerRules {
+  readonly timeoutMs: number;
+  /** Sends after the first, of calls that may be sent again. */
+  readonly retry: number;
+  /** Calls in flight at once. */
+  readonly concurrency: number;
+  /** By bare name; beats every hint. */
+  readonly overrides: Readonly<Record<string, 'read' | 'write'>>;
+  readonly trustHints: boolean;
+  /** Bare names; only these are offered. */
+  readonly allow?: readonly string[];
+  /** Bare names; all but these are offered. */
+  readonly deny?: readonly string[];
+  readonly requiresApproval: readonly string[];
+  readonly autoApprove: readonly string[];
+  readonly approvalMode: ApprovalMode;
+  /** What becomes of a call whose worker died: unset takes `unknown` for what may not be sent again. */
+  readonly onCrash?: 'rerun' | 'unknown';
+  readonly resultMode: 'passthrough' | 'text';
+  readonly maxResultBytes: number;
+  /** Whether descriptions begin with `[MCP <name>] `. */
+  readonly descriptionPrefix: boolean;
+}
+
+export type ApprovalMode = 'guarded' | 'ask' | 'allow-reads' | 'allow-all';
+
+/** A tool as an upstream published it, in the parts that we use. */
+export interface UpstreamTool {
+  /** The bare name. */
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: JsonSchema;
+  readonly outputSchema?: JsonSchema;
+  readonly annotations?: Readonly<Record<string, unknown>>;
+  /** Digest of all of the above (BEHAVIOURS 204). */
+  readonly fingerprint: string;
+}
