@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
-import type { ToolDefinition } from '@holdfast/tools';
-import type { ClaimRequest, Signal, Store } from './contract.js';
+import type { ServerCatalogue, ToolDefinition } from '@holdfast/tools';
+import type { Claim, ClaimRequest, ServerOwner, Signal, Store } from './contract.js';
 
 /** Where a suite finds its store. */
 export interface Space {
@@ -135,6 +135,68 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect(await store.runs.get(freshRunId(0))).toBeUndefined();
       });
 
+      test('what a call of an upstream is about is kept with the run, whatever its host wrote into it', async () => {
+        const upstream = {
+          server: 'github-0a1b2c3d',
+          tool: 'create_issue \0 \ud83d',
+          fingerprint: 'f1_x',
+          meta: {
+            traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+            'example.com/\ud83d': [
+              '\0',
+              '\ud83d',
+              '😀',
+              '\u2028',
+              '\u0001"',
+              '\\u0000',
+              null,
+              1.5,
+              { a: {} },
+            ],
+          },
+        };
+        const request = await worker({ definitions: [''] });
+        const runs = [{ upstream }, {}, { upstream: { ...upstream, meta: {} } }].map((change) =>
+          newRun({ workflow: request.workflows[0]!, definition: '', ...change }),
+        );
+        const submitted = await Promise.all(runs.map((run) => store.runs.submit(run, {}, instant(0))));
+        for (const [i, run] of runs.entries()) {
+          const { run: made } = submitted[i] as { run: Run };
+          expect(made).toMatchObject(run);
+          const kept = await other.runs.get(run.id);
+          expect(kept).toStrictEqual(made);
+          expect(kept?.upstream).toStrictEqual(run.upstream);
+          expect(await other.runs.submit(run)).toStrictEqual({ kind: 'attached', run: kept });
+        }
+        const listed = await other.runs.list({ tool: runs[0]!.tool, limit: 3 });
+        expect(listed.map(({ upstream }) => upstream)).toEqual(
+          runs.map(({ upstream }) => upstream).reverse(),
+        );
+        const claims = await other.runs.claim(request, instant(0));
+        expect(claims.map(({ run }) => run.upstream)).toEqual(runs.map(({ upstream }) => upstream));
+        await store.runs.finish(claims[0]!, { state: 'succeeded', result: '{}' });
+        const [news] = await other.runs.news([{ seq: claims[0]!.seq, after: 0 }]);
+        expect(news?.ended?.upstream).toEqual(upstream);
+      });
+
+      test('of a repeat without a token too', async () => {
+        const upstream = { server: 's', tool: 't', fingerprint: 'f' };
+        const run = newRun({ workflow: unique('w'), upstream });
+        await store.runs.submit(run, { repeat: { key: unique('k'), windowMs: 60_000 } });
+        expect((await other.runs.get(run.id))?.upstream).toEqual(upstream);
+      });
+
+      test('a run that cannot be written fails alone', async () => {
+        let meta = {};
+        for (let depth = 0; depth < 100_000; depth++) meta = { meta };
+        const [bad, good] = await Promise.allSettled([
+          store.runs.submit(newRun({ upstream: { server: 's', tool: 't', fingerprint: 'f', meta } })),
+          store.runs.submit(newRun({ workflow: unique('w') })),
+        ]);
+        expect(bad.status).toBe('rejected');
+        expect(good).toMatchObject({ value: { kind: 'fresh' } });
+      });
+
       test('a megabyte of arguments is kept', async () => {
         const run = newRun({
           workflow: unique('w'),
@@ -225,6 +287,15 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         const run = await submit(request, { definition: 'd1_newer' });
         expect(await store.runs.claim(request, instant(0.5))).toEqual([]);
         expect((await store.runs.claim(request, instant(1.5))).map(({ seq }) => seq)).toEqual([run.seq]);
+      });
+
+      test('a run without a definition is taken at once, by whoever serves those', async () => {
+        const request = await worker();
+        const run = await submit(request, { definition: '' });
+        await submit(request, { definition: 'd1_newer' });
+        expect(await store.runs.claim(request, instant(0.5))).toEqual([]);
+        const serving = { ...request, definitions: ['d1_x', ''] };
+        expect((await store.runs.claim(serving, instant(0.5))).map(({ seq }) => seq)).toEqual([run.seq]);
       });
 
       test('without a sweep, finds what was queued since, also by other processes', async () => {
@@ -325,6 +396,127 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect(await store.runs.get(id)).toMatchObject({ state: 'running' });
       expect(await store.workers.releaseUnknown(request.worker, [claim!.token])).toBe(0);
       expect(await store.workers.releaseUnknown(request.worker, [])).toBe(1);
+    });
+
+    describe('the dispatch mark', () => {
+      async function claimOne(request: ClaimRequest, seconds = 1): Promise<Claim> {
+        const [claim] = await other.runs.claim({ ...request, isDurable: true }, instant(seconds));
+        return claim!;
+      }
+
+      test('is made once on a claim, by one of many (BEHAVIOURS X11, send:at-most-once)', async () => {
+        const request = await worker();
+        await submit(request);
+        await submit(request);
+        const claim = await claimOne(request);
+        expect(claim.isDispatched).toBe(false);
+        const dispatched = await Promise.all(
+          Array.from({ length: 20 }, (_, i) => (i % 2 ? store : other).runs.dispatch(claim)),
+        );
+        expect(dispatched.filter((answer) => answer === 'won')).toHaveLength(1);
+        expect(dispatched.filter((answer) => answer === 'lost')).toHaveLength(19);
+        expect(await store.runs.revoke(claim)).toBe('dispatched');
+        expect(await store.runs.finish(claim, { state: 'succeeded', result: '{}' })).toBe(true);
+      });
+
+      test('of many runs at once, each gets its own', async () => {
+        const request = await worker({ limit: 40 });
+        for (let i = 0; i < 40; i++) await submit(request);
+        const claims = await store.runs.claim(request, instant(1));
+        const unmarked = claims.filter((_, i) => i % 2);
+        for (const claim of unmarked) await store.runs.revoke(claim);
+        const dispatched = await Promise.all(claims.map((claim) => store.runs.dispatch(claim)));
+        expect(dispatched).toEqual(claims.map((_, i) => (i % 2 ? 'stale' : 'won')));
+      });
+
+      test.each<[string, (request: ClaimRequest, claim: Claim) => Promise<unknown>]>([
+        ['its worker hands the run back', (_, claim) => store.runs.release([claim])],
+        ['its worker leaves', ({ worker: id }) => store.workers.leave(id)],
+        ['its worker no longer knows of it', ({ worker: id }) => store.workers.releaseUnknown(id, [])],
+        ['its worker dies', () => store.workers.recover(instant(11))],
+      ])('stays with the run when %s', async (_, giveBack) => {
+        const request = await worker({}, 10_000);
+        const run = await submit(request);
+        const lost = await claimOne(request);
+        expect(await store.runs.dispatch(lost)).toBe('won');
+        await giveBack(request, lost);
+        expect(await store.runs.dispatch(lost)).toBe('stale');
+        expect(await store.runs.revoke(lost)).toBe('stale');
+        const next = await worker({ workflows: request.workflows });
+        for (let attempt = 2; attempt < 4; attempt++) {
+          const claim = await claimOne(next, 12);
+          expect(claim).toMatchObject({ seq: run.seq, run: { attempt }, isDispatched: true });
+          expect(await store.runs.dispatch(claim)).toBe('lost');
+          expect(await store.runs.revoke(claim)).toBe('dispatched');
+          await store.runs.release([claim]);
+        }
+      });
+
+      test('a revoked token makes none, and ends and reports nothing; the new one does', async () => {
+        const request = await worker();
+        const run = await submit(request);
+        const claim = await claimOne(request);
+        const { token } = (await store.runs.revoke(claim)) as { token: string };
+        expect(token).not.toBe(claim.token);
+        expect(await other.runs.dispatch(claim)).toBe('stale');
+        expect(await other.runs.revoke(claim)).toBe('stale');
+        expect(await other.runs.report(claim, [{ n: 1_000_001, value: 1 }])).toBe(false);
+        expect(await other.runs.finish(claim, { state: 'succeeded', result: '{}' })).toBe(false);
+        expect(await store.runs.get(run.id)).toMatchObject({ state: 'running', attempt: 1 });
+        expect(await store.workers.releaseUnknown(request.worker, [token])).toBe(0);
+        const revoked = { seq: claim.seq, token };
+        expect(await other.runs.dispatch(revoked)).toBe('won');
+        expect(await store.runs.finish(revoked, { state: 'succeeded', result: '{}' })).toBe(true);
+      });
+
+      test('a revoked claim that was given back is unmarked', async () => {
+        const request = await worker();
+        await submit(request);
+        const claim = await claimOne(request);
+        const { token } = (await store.runs.revoke(claim)) as { token: string };
+        await store.runs.release([{ seq: claim.seq, token }]);
+        expect(await claimOne(request)).toMatchObject({ isDispatched: false, run: { attempt: 2 } });
+      });
+
+      test('none is made on a token that was never given, on a run that ended, or where there is none', async () => {
+        const request = await worker();
+        await submit(request);
+        const claim = await claimOne(request);
+        const strange = { seq: claim.seq, token: '0b1f9c0e-0000-4000-8000-000000000000' };
+        await store.runs.finish(claim, { state: 'succeeded', result: '{}' });
+        for (const key of [strange, claim, { seq: 1, token: claim.token }]) {
+          expect(await store.runs.dispatch(key)).toBe('stale');
+          expect(await store.runs.revoke(key)).toBe('stale');
+        }
+      });
+
+      test('of a mark and a revocation at once, on two processes, one wins', async () => {
+        const pairs = 200;
+        const request = await worker({ limit: pairs });
+        await Promise.all(Array.from({ length: pairs }, () => submit(request)));
+        const claims = await store.runs.claim(request, instant(1));
+        expect(claims).toHaveLength(pairs);
+        const races = await Promise.all(
+          claims.map(async (claim, i) => {
+            const [marker, revoker] = i % 2 ? [store, other] : [other, store];
+            const mark = () => marker.runs.dispatch(claim);
+            const revoke = () => revoker.runs.revoke(claim);
+            // Whoever is asked first is often the first: each is, half of the time.
+            if (i % 4 < 2) return Promise.all([mark(), revoke()]);
+            const [revoked, dispatched] = await Promise.all([revoke(), mark()]);
+            return [dispatched, revoked] as const;
+          }),
+        );
+        for (const [i, [dispatched, revoked]] of races.entries()) {
+          if (dispatched === 'won') expect(revoked).toBe('dispatched');
+          else {
+            expect(dispatched).toBe('stale');
+            expect(revoked).toEqual({ token: expect.any(String) });
+            const key = { seq: claims[i]!.seq, token: (revoked as { token: string }).token };
+            expect(await store.runs.dispatch(key)).toBe('won');
+          }
+        }
+      });
     });
 
     describe('cancel', () => {
@@ -682,6 +874,151 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect(await other.tools.list(revision)).toBeUndefined();
         await store.tools.register(unique('group'), [definition(unique('p'), '1')]);
         expect((await other.tools.list(revision))!.revision).toBeGreaterThan(revision);
+      });
+    });
+
+    describe('servers', () => {
+      const catalogue = (change: Partial<ServerCatalogue> = {}): ServerCatalogue => ({
+        key: unique('github-0a1b2c3d'),
+        id: 'github',
+        name: 'GitHub \0 \ud83d 😀',
+        identity: 'ab'.repeat(32),
+        rules: {
+          timeoutMs: 60_000,
+          retry: 2,
+          concurrency: 8,
+          overrides: { get_issue: 'read' },
+          trustHints: false,
+          deny: ['delete_repo'],
+          requiresApproval: [],
+          autoApprove: [],
+          approvalMode: 'guarded',
+          resultMode: 'passthrough',
+          maxResultBytes: 1_000_000,
+          descriptionPrefix: true,
+        },
+        tools: [
+          {
+            name: 'get_issue',
+            description: 'It says \0 and 😀.',
+            inputSchema: { type: 'object', properties: { n: { type: 'integer' } } },
+            annotations: { readOnlyHint: true },
+            fingerprint: 'f1_x',
+          },
+        ],
+        ...change,
+      });
+      const published = async (at: Store, key: string): Promise<ServerCatalogue | undefined> =>
+        (await at.tools.list())!.servers.find((server) => server.key === key);
+
+      test('what one publishes is listed everywhere as it was given, until it publishes anew', async () => {
+        const first = catalogue();
+        const { revision } = (await other.tools.list())!;
+        const heard = signalsOf(other, 'tools', 'everything');
+        await store.servers.publish(first);
+        await heard.next;
+        expect(await published(other, first.key)).toStrictEqual(first);
+        expect((await other.tools.list(revision))!.revision).toBeGreaterThan(revision);
+        const again = signalsOf(store, 'tools', 'everything');
+        const second = { ...first, tools: [] };
+        await other.servers.publish(second);
+        await again.next;
+        expect(await published(store, first.key)).toStrictEqual(second);
+      });
+
+      test('publishing what is published changes nothing and tells nobody', async () => {
+        const one = catalogue();
+        await store.servers.publish(one);
+        const { revision } = (await other.tools.list())!;
+        const told: Signal[] = [];
+        const unsubscribe = store.subscribe((signal) => signal.kind === 'tools' && told.push(signal));
+        await store.servers.publish(structuredClone(one));
+        expect(await other.tools.list(revision)).toBeUndefined();
+        await store.servers.publish({ ...one, name: 'another name' });
+        unsubscribe();
+        expect(told).toHaveLength(1);
+      });
+
+      test('of many that publish at once, none is lost, and the tools of workers stay', async () => {
+        const many = Array.from({ length: 12 }, () => catalogue());
+        const before = (await store.tools.list())!;
+        await Promise.all(many.map((one, i) => (i % 2 ? store : other).servers.publish(one)));
+        const after = (await other.tools.list())!;
+        for (const one of many) expect(after.servers).toContainEqual(one);
+        expect(after.revision).toBe(before.revision + many.length);
+        expect(after.tools).toEqual(before.tools);
+        expect(after.servers.map(({ key }) => key)).toEqual(after.servers.map(({ key }) => key).sort());
+      });
+
+      test('a megabyte of it is kept', async () => {
+        const large = catalogue({ name: 'ü'.repeat(500_000) });
+        await store.servers.publish(large);
+        expect(await published(other, large.key)).toEqual(large);
+      });
+    });
+
+    describe('ownership of servers', () => {
+      const connector = (): ServerOwner => ({ id: unique('connector'), address: '10.0.0.7:7100' });
+      const keys = (count: number): string[] => Array.from({ length: count }, () => unique('server'));
+      const ownerOf = async (key: string, seconds: number): Promise<ServerOwner | undefined> =>
+        (await other.servers.owners(instant(seconds))).get(key);
+
+      test('one owner has a server until its lease ends, and is told where it is reached', async () => {
+        const [one, two, [key]] = [connector(), connector(), keys(1) as [string]];
+        expect(await store.servers.own(one, [key], 10_000, instant(0))).toEqual([key]);
+        expect(await other.servers.own(two, [key], 10_000, instant(9))).toEqual([]);
+        expect(await ownerOf(key, 9)).toEqual(one);
+        expect(await ownerOf(key, 10)).toBeUndefined();
+        expect(await other.servers.own(two, [key], 10_000, instant(10))).toEqual([key]);
+        expect(await ownerOf(key, 11)).toEqual(two);
+        expect(await store.servers.own(one, [key], 10_000, instant(11))).toEqual([]);
+      });
+
+      test('renewing keeps it, for as long as is asked then', async () => {
+        const [one, two, [key]] = [connector(), connector(), keys(1) as [string]];
+        await store.servers.own(one, [key], 10_000, instant(0));
+        expect(await store.servers.own(one, [key], 10_000, instant(9))).toEqual([key]);
+        expect(await other.servers.own(two, [key], 10_000, instant(18))).toEqual([]);
+        expect(await store.servers.own(one, [key], 1_000, instant(18))).toEqual([key]);
+        expect(await other.servers.own(two, [key], 10_000, instant(19))).toEqual([key]);
+      });
+
+      test('of several, those are owned that nobody else has, each named once', async () => {
+        const [one, two, [a, b, c]] = [connector(), connector(), keys(3) as [string, string, string]];
+        await store.servers.own(one, [a], 10_000, instant(0));
+        expect((await other.servers.own(two, [a, b, c, b], 10_000, instant(0))).sort()).toEqual(
+          [b, c].sort(),
+        );
+        expect(await other.servers.own(two, [], 10_000, instant(0))).toEqual([]);
+        expect(await ownerOf(a, 1)).toEqual(one);
+        expect(await ownerOf(b, 1)).toEqual(two);
+      });
+
+      test('what is given up is free at once; only the owner can', async () => {
+        const [one, two, [a, b]] = [connector(), connector(), keys(2) as [string, string]];
+        await store.servers.own(one, [a, b], 1_000_000_000);
+        await other.servers.disown(two.id, [a, b]);
+        expect((await store.servers.owners()).get(a)).toEqual(one);
+        await other.servers.disown(one.id, [a]);
+        expect(await store.servers.own(two, [a, b], 10_000)).toEqual([a]);
+        expect((await store.servers.owners()).get(b)).toEqual(one);
+      });
+
+      test('of many that want the same at once, on two processes, each server has one owner', async () => {
+        const wanted = keys(20);
+        const racers = Array.from({ length: 8 }, connector);
+        for (const seconds of [0, 100]) {
+          const owned = await Promise.all(
+            racers.map((racer, i) => {
+              const mine = i % 3 ? wanted : [...wanted].reverse();
+              return (i % 2 ? store : other).servers.own(racer, mine, 10_000, instant(seconds));
+            }),
+          );
+          expect(owned.flat().sort()).toEqual([...wanted].sort());
+          const owners = await store.servers.owners(instant(seconds + 1));
+          for (const [i, mine] of owned.entries())
+            for (const key of mine) expect(owners.get(key)).toEqual(racers[i]);
+        }
       });
     });
 

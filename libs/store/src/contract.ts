@@ -12,6 +12,7 @@
  */
 import type {
   CallError,
+  FinishedRun,
   NewRun,
   Principal,
   Progress,
@@ -21,7 +22,7 @@ import type {
   RunId,
   RunState,
 } from '@holdfast/run';
-import type { ToolDefinition } from '@holdfast/tools';
+import type { ServerCatalogue, ToolDefinition } from '@holdfast/tools';
 
 export interface Store {
   readonly kind: 'memory' | 'sqlite' | 'postgres' | 'valkey';
@@ -29,6 +30,7 @@ export interface Store {
   readonly workers: WorkerStore;
   readonly sessions: SessionStore;
   readonly tools: ToolStore;
+  readonly servers: ServerStore;
 
   /** The value kept under `name`; made with `make` and kept by whoever asks first, in any process. */
   secret(name: string, make: () => string): Promise<string>;
@@ -122,6 +124,25 @@ export interface RunStore {
     now?: Date,
   ): Promise<Run | undefined>;
 
+  /**
+   * Makes the dispatch mark of a claim: whoever wins it may send the call, once. It stays with the
+   * run whatever becomes of the claim, and is durable when this resolves (BEHAVIOURS X11).
+   *
+   * - `won`: this call made it
+   * - `lost`: it was there already; the call may have been sent
+   * - `stale`: the claim is no longer good
+   */
+  dispatch(claim: ClaimKey): Promise<'won' | 'lost' | 'stale'>;
+
+  /**
+   * Takes a claim token back from whoever was given it, so that no dispatch mark can be made on it.
+   *
+   * - a token: the new one of the claim, which is unmarked; the old one is worth nothing now
+   * - `dispatched`: the mark is there, and the claim is as it was
+   * - `stale`: the claim is no longer good
+   */
+  revoke(claim: ClaimKey): Promise<{ readonly token: string } | 'dispatched' | 'stale'>;
+
   /** Hands runs back to the queue, to be claimed at once by anybody. Claims no longer good are passed over. */
   release(claims: readonly ClaimKey[]): Promise<void>;
 
@@ -166,7 +187,7 @@ export interface News {
   readonly seq: number;
   readonly events: readonly RunEvent[];
   /** Present once the run has ended. */
-  readonly ended?: Run;
+  readonly ended?: FinishedRun;
 }
 
 export interface ClaimRequest {
@@ -191,7 +212,7 @@ export interface ClaimRequest {
   readonly sweep: boolean;
 }
 
-/** What `report`, `finish` and `release` need to know of a claim. */
+/** What the verbs about a claim need to know of it. */
 export interface ClaimKey {
   readonly seq: number;
   readonly token: string;
@@ -199,7 +220,9 @@ export interface ClaimKey {
 
 export interface Claim extends ClaimKey {
   /** The run as it is now: running, `attempt` counted up. */
-  readonly run: Run;
+  readonly run: Extract<Run, { readonly state: 'running' }>;
+  /** An earlier attempt made the dispatch mark: its call may have been sent. */
+  readonly isDispatched: boolean;
 }
 
 export interface RunFilter {
@@ -304,4 +327,35 @@ export interface Catalogue {
   /** Rises with each change. */
   readonly revision: number;
   readonly tools: readonly ToolDefinition[];
+  /** The catalogues of upstreams, by key. */
+  readonly servers: readonly ServerCatalogue[];
+}
+
+/** Upstream servers: what they publish, and which connector owns each. */
+export interface ServerStore {
+  /**
+   * Keeps the catalogue of a server in place of the one before; part of `tools.list` from then on.
+   * It stays when no connector lives. Publishing what is published already changes nothing.
+   */
+  publish(catalogue: ServerCatalogue): Promise<void>;
+
+  /**
+   * Takes or renews the ownership of those `servers` that nobody else owns, for `leaseMs`. Two
+   * owners never own one server at a time, by the store's clock.
+   * @returns the keys of those that `owner` owns then
+   */
+  own(owner: ServerOwner, servers: readonly string[], leaseMs: number, now?: Date): Promise<string[]>;
+
+  /** Gives up what `owner` owns of `servers`. */
+  disown(owner: string, servers: readonly string[]): Promise<void>;
+
+  /** Who owns what now, by key of the server. */
+  owners(now?: Date): Promise<ReadonlyMap<string, ServerOwner>>;
+}
+
+/** A connector, once started. */
+export interface ServerOwner {
+  readonly id: string;
+  /** Where workers reach it, `host:port`. */
+  readonly address: string;
 }

@@ -8,6 +8,8 @@ export type {
   Repeat,
   RunFilter,
   RunStore,
+  ServerOwner,
+  ServerStore,
   Session,
   SessionLimits,
   SessionStore,

@@ -4,7 +4,8 @@ import { clientConfig, nameOf, sqlState, toRunError } from './postgres-connectio
 
 /**
  * Numbered, forward-only; `holdfast.migrations` says which a database has had. All that are
- * missing run in one transaction under a lock, so processes that start at once migrate once.
+ * missing run in one transaction under a lock, so processes that start at once migrate once. Each
+ * only adds, and what it adds has a default: a process of the version before goes on beside it.
  *
  * Keys are compared byte by byte (COLLATE "C"): a new version of the system's collations then
  * cannot break a unique index. Payloads are text, not jsonb, which would refuse U+0000, reorder
@@ -106,11 +107,30 @@ export const postgresMigrations: readonly string[] = [
 
   CREATE TABLE holdfast.secrets (name text COLLATE "C" PRIMARY KEY, value text NOT NULL);
   `,
+  `
+  -- Which tool of which upstream, as JSON; NULL for a tool of our own.
+  ALTER TABLE holdfast.runs ADD COLUMN upstream text;
+
+  -- The dispatch mark. It is the run's, not the claim's: no requeue takes it away.
+  ALTER TABLE holdfast.queue ADD COLUMN is_dispatched boolean NOT NULL DEFAULT false;
+
+  CREATE TABLE holdfast.servers (key text COLLATE "C" PRIMARY KEY, catalogue text NOT NULL);
+
+  -- Which connector owns which server; not of servers, because a server is owned before it is first published.
+  CREATE TABLE holdfast.owners (
+    server text COLLATE "C" PRIMARY KEY,
+    owner text NOT NULL,
+    address text NOT NULL,
+    lease_until timestamptz(3) NOT NULL
+  ) WITH (fillfactor = 50);
+  `,
 ];
 
 const oldestServer = 13;
 /** Lets one process at a time migrate; any number that nobody else is likely to lock. */
 const migrationLock = 4_806_158_243_117_002n;
+/** Others wait behind a migration that waits for their table, a backup's say: it gives way and is tried again. */
+const tableLockMs = 3_000;
 /** Building an index over many runs takes its time. */
 const migrationMs = 3_600_000;
 
@@ -195,6 +215,7 @@ async function migrate(client: pg.Client, name: string): Promise<void> {
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
   const version = await versionOf(client, name);
+  await client.query(`SET LOCAL lock_timeout = ${tableLockMs}`);
   try {
     // Not IF NOT EXISTS, which asks for the privilege even where there is nothing to do.
     const { rows } = await client.query(`SELECT FROM pg_namespace WHERE nspname = 'holdfast'`);

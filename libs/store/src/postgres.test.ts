@@ -429,6 +429,30 @@ describe('an outage', () => {
     startMs,
   );
 
+  test(
+    'a dispatch mark that was answered outlives a crash of the server, also of a claim that need not',
+    async () => {
+      const server = await startPostgres();
+      opened.push({ close: () => server.stop() });
+      const store = await open({ url: await server.createDatabase('holdfast') });
+      const request = await join(store, { isDurable: false });
+      await submit(store);
+      const [claim] = await store.runs.claim(request);
+      expect(await store.runs.dispatch(claim!)).toBe('won');
+      await server.kill();
+      await server.restart();
+      await until(() =>
+        store.ping().then(
+          () => true,
+          () => false,
+        ),
+      );
+      expect(await store.runs.dispatch(claim!)).toBe('lost');
+      await store.close();
+    },
+    startMs,
+  );
+
   test('a statement that takes too long is given up with its connection', async () => {
     const url = await testDatabase();
     const [store, holder] = [await open({ url, poolSize: 1, statementMs: 200 }), await connect(url)];
@@ -504,6 +528,88 @@ describe('opening', () => {
     await Promise.all(stores.map((store) => store.ping()));
     const { rows } = await (await connect(url)).query('SELECT version FROM holdfast.migrations');
     expect(rows).toEqual(postgresMigrations.map((_, i) => ({ version: i + 1 })));
+  });
+
+  test('a database of the version before is migrated with its runs, and a process of that version goes on', async () => {
+    const url = await testDatabase();
+    const older = await connect(url);
+    await older.query(`
+      CREATE SCHEMA holdfast;
+      CREATE TABLE holdfast.migrations (version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
+      INSERT INTO holdfast.migrations (version) VALUES (1)`);
+    await older.query(postgresMigrations[0]!);
+    const submitAsBefore = async (id: RunId): Promise<void> => {
+      await older.query({
+        name: 'submit',
+        text: `WITH made AS (
+                 INSERT INTO holdfast.runs (id, workflow, tool, tool_class, arguments, digest, definition, submitted_at)
+                 VALUES ($1, 'mcp:tool:refund_order', 't', 'write', '{}', 'a1_x', 'd1_x', to_timestamp(5))
+                 RETURNING seq, workflow, definition, submitted_at
+               )
+               INSERT INTO holdfast.queue (seq, workflow, definition, queued_at) SELECT * FROM made`,
+        values: [id],
+      });
+    };
+    const [ended, queued, late] = [freshRunId(1), freshRunId(2), freshRunId(3)];
+    await submitAsBefore(ended);
+    await submitAsBefore(queued);
+    await older.query(`
+      DELETE FROM holdfast.queue WHERE seq = 1;
+      UPDATE holdfast.runs SET state = 'succeeded', result = '{}', attempt = 1, started_at = to_timestamp(6),
+        finished_at = to_timestamp(7) WHERE seq = 1`);
+
+    const store = await open({ url });
+    await submitAsBefore(late);
+    const run = {
+      workflow: 'mcp:tool:refund_order',
+      tool: 't',
+      toolClass: 'write',
+      principal: null,
+      arguments: '{}',
+      digest: 'a1_x',
+      definition: 'd1_x',
+      submittedAt: new Date(5_000),
+    };
+    expect(await store.runs.get(ended)).toStrictEqual({
+      ...run,
+      id: ended,
+      seq: 1,
+      attempt: 1,
+      state: 'succeeded',
+      startedAt: new Date(6_000),
+      finishedAt: new Date(7_000),
+      result: '{}',
+    });
+    expect(await store.runs.get(queued)).toStrictEqual({
+      ...run,
+      id: queued,
+      seq: 2,
+      attempt: 0,
+      state: 'queued',
+    });
+    const claims = await store.runs.claim(await join(store));
+    expect(claims.map((claim) => [claim.run.id, claim.isDispatched])).toEqual([
+      [queued, false],
+      [late, false],
+    ]);
+    expect(await store.runs.dispatch(claims[0]!)).toBe('won');
+    const { rows } = await older.query('SELECT version FROM holdfast.migrations');
+    expect(rows).toEqual(postgresMigrations.map((_, i) => ({ version: i + 1 })));
+  });
+
+  test('a migration that would hold up others behind a long statement gives way, and can be tried again', async () => {
+    const url = await testDatabase();
+    const holder = await connect(url);
+    await holder.query(`
+      CREATE SCHEMA holdfast;
+      CREATE TABLE holdfast.migrations (version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
+      INSERT INTO holdfast.migrations (version) VALUES (1)`);
+    await holder.query(postgresMigrations[0]!);
+    await holder.query('BEGIN');
+    await holder.query('SELECT FROM holdfast.runs');
+    expect(await refused(url)).toMatchObject({ code: 'store-unavailable' });
+    await holder.query('ROLLBACK');
+    await submit(await open({ url }));
   });
 
   test('a database of a newer version is refused, saying so', async () => {

@@ -5,11 +5,9 @@ import {
   type CallError,
   type NewRun,
   type Run,
-  type RunEnd,
   type RunEvent,
   type RunId,
 } from '@holdfast/run';
-import { Batcher } from './batcher.js';
 import type {
   Catalogue,
   Claim,
@@ -20,6 +18,8 @@ import type {
   Repeat,
   RunFilter,
   RunStore,
+  ServerOwner,
+  ServerStore,
   Session,
   SessionStore,
   Signal,
@@ -30,11 +30,23 @@ import type {
   WorkerStore,
 } from './contract.js';
 import { ClaimFloors } from './claim-floors.js';
+import type { ListenerLog, Listening } from './listening.js';
 import { Database, nameOf, type Query } from './postgres-connection.js';
-import { channel, Listener, type ListenerLog } from './postgres-listen.js';
+import { channel, listenToPostgres } from './postgres-listen.js';
 import { prepareDatabase } from './postgres-schema.js';
-import { sameTools, toPrincipal, toRun, toTools, type RunRow } from './rows.js';
+import {
+  sameTools,
+  toFinished,
+  toPrincipal,
+  toRun,
+  toRunning,
+  toServers,
+  toTools,
+  upstreamText,
+  type RunRow,
+} from './rows.js';
 import { Signals } from './signals.js';
+import { WriteBatches, type Dispatched, type Finish, type Report, type Submit } from './write-batches.js';
 
 export interface PostgresOptions {
   /** `postgres://…`; may lead through PgBouncer in transaction mode. */
@@ -53,7 +65,7 @@ export interface PostgresOptions {
 /**
  * Opens the run store in schema `holdfast` of a Postgres database, migrating it when needed.
  *
- * Submits, ends and reports of this process gather into one statement each while an earlier one
+ * Submits, ends, reports and dispatch marks of this process gather into one statement each while an earlier one
  * is under way, and send one notification together.
  *
  * @throws RunError `store-unfit` with the remedy when trying again does not help,
@@ -85,7 +97,7 @@ const silent: ListenerLog = { info: () => {}, warn: () => {} };
 const ms = (time: string): string => `(extract(epoch FROM ${time}) * 1000)::bigint`;
 
 const runColumns = `runs.seq, runs.id, runs.workflow, runs.tool, runs.tool_class, runs.realm, runs.principal,
-  runs.arguments, runs.digest, runs.definition, ${ms('runs.submitted_at')} AS submitted_at, runs.attempt,
+  runs.arguments, runs.digest, runs.definition, runs.upstream, ${ms('runs.submitted_at')} AS submitted_at, runs.attempt,
   ${ms('runs.started_at')} AS started_at, ${ms('runs.finished_at')} AS finished_at,
   runs.state, runs.result, runs.error`;
 
@@ -113,29 +125,18 @@ class PostgresStore implements Store {
   /** Marks our own notifications, whose signals were given when their statement was done. */
   readonly #origin = randomUUID().slice(0, 8);
   readonly #poll: NodeJS.Timeout;
-  readonly #submits: Batcher<Submit, Submission>;
-  readonly #finishes: Batcher<Finish, boolean>;
-  readonly #reports: Batcher<Report, boolean>;
-  #listener: Listener | undefined;
+  readonly #batches: WriteBatches;
+  #listener: Listening | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(db: Database, pollMs: number) {
     this.#db = db;
-    const isItemsFault = (error: Error): boolean => (error as RunError).code === 'internal';
-    this.#submits = new Batcher({
-      flush: (items) => this.#submitAll(items),
-      weigh: ({ run }) => run.arguments.length,
-      isItemsFault,
-    });
-    this.#finishes = new Batcher({
-      flush: (items) => this.#finishAll(items),
-      weigh: ({ end }) => (end.state === 'succeeded' ? end.result.length : end.error.message.length),
-      isItemsFault,
-    });
-    this.#reports = new Batcher({
-      flush: (items) => this.#reportAll(items),
-      weigh: ({ events }) => events.reduce((sum, { message }) => sum + 50 + (message?.length ?? 0), 0),
-      isItemsFault,
+    this.#batches = new WriteBatches({
+      submit: (items) => this.#submitAll(items),
+      finish: (items) => this.#finishAll(items),
+      report: (items) => this.#reportAll(items),
+      dispatch: (items) => this.#dispatchAll(items),
+      isItemsFault: (error) => (error as RunError).code === 'internal',
     });
     this.#poll = setInterval(() => {
       if (!this.hearing) this.#emit({ kind: 'everything' });
@@ -143,7 +144,7 @@ class PostgresStore implements Store {
   }
 
   async listen(url: string, log: ListenerLog): Promise<void> {
-    this.#listener = new Listener({
+    this.#listener = listenToPostgres({
       url,
       log,
       notify: async (payload) => {
@@ -202,7 +203,7 @@ class PostgresStore implements Store {
 
   async #close(): Promise<void> {
     clearInterval(this.#poll);
-    await Promise.all([this.#submits.close(), this.#finishes.close(), this.#reports.close()]);
+    await this.#batches.close();
     await this.#listener?.close();
     await this.#db.close();
   }
@@ -222,16 +223,18 @@ class PostgresStore implements Store {
 
   readonly runs: RunStore = {
     submit: (run, { repeat } = {}, now) =>
-      repeat === undefined ? this.#submits.add({ run, now }) : this.#submitRepeat(run, repeat, now),
+      repeat === undefined ? this.#batches.submit(run, undefined, now) : this.#submitRepeat(run, repeat, now),
     get: async (id) => {
       const [row] = await this.#db.prepared<RunRow>(`${selectRun} WHERE runs.id = $1`, [id]);
       return row && toRun(row);
     },
     news: (watched) => this.#news(watched),
     claim: (request, now) => this.#claim(request, now),
-    report: (claim, events, now) => this.#reports.add({ claim, events, now }),
-    finish: (claim, end, now) => this.#finishes.add({ claim, end, now }),
+    report: (claim, events, now) => this.#batches.report(claim, events, now),
+    finish: (claim, end, now) => this.#batches.finish(claim, end, now),
     cancel: (id, ends, now) => this.#cancel(id, ends, now),
+    dispatch: (claim) => this.#batches.dispatch(claim),
+    revoke: (claim) => this.#revoke(claim),
     release: async (claims) => {
       const back = await this.#requeue(
         this.#db.query,
@@ -292,14 +295,14 @@ class PostgresStore implements Store {
       `WITH item AS MATERIALIZED (
          SELECT u.*, nextval('holdfast.runs_seq_seq') AS seq, coalesce(u.given, now()) AS at
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                     $8::text[], $9::text[], $10::timestamptz[])
-           AS u (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, given)
+                     $8::text[], $9::text[], $10::text[], $11::timestamptz[])
+           AS u (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, given)
          WHERE NOT EXISTS (
            SELECT FROM holdfast.tombstones WHERE id = u.id AND until > coalesce(u.given, now()) OFFSET 0)
        ), made AS (
          INSERT INTO holdfast.runs
-           (seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at)
-         SELECT seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, at
+           (seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, submitted_at)
+         SELECT seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, at
          FROM item ORDER BY id COLLATE "C", seq
          ON CONFLICT (id) DO NOTHING
          RETURNING seq, id, workflow, definition, submitted_at
@@ -308,7 +311,7 @@ class PostgresStore implements Store {
          SELECT seq, workflow, definition, submitted_at FROM made ORDER BY seq
        )
        SELECT seq, id, ${ms('submitted_at')} AS at,
-              (SELECT pg_notify('${channel}', $11 || ' queued ' || min(seq)) FROM made)
+              (SELECT pg_notify('${channel}', $12 || ' queued ' || min(seq)) FROM made)
        FROM made`,
       [
         items.map(({ run }) => run.id),
@@ -320,6 +323,7 @@ class PostgresStore implements Store {
         items.map(({ run }) => run.arguments),
         items.map(({ run }) => run.digest),
         items.map(({ run }) => run.definition),
+        items.map(({ upstream }) => upstream),
         items.map(({ now }) => now),
         this.#origin,
       ],
@@ -353,6 +357,7 @@ class PostgresStore implements Store {
   }
 
   async #submitRepeat(run: NewRun, repeat: Repeat, now: Date | undefined): Promise<Submission> {
+    const upstream = upstreamText(run);
     const submission = await this.#db.transaction(async (query): Promise<Submission | undefined> => {
       await query(`SELECT pg_advisory_xact_lock(hashtextextended('holdfast repeat ' || $1, 0))`, [
         repeat.key,
@@ -368,7 +373,7 @@ class PostgresStore implements Store {
         const kept = toRun(earlier);
         if (!isFinished(kept) || earlier.is_recent) return { kind: 'attached', run: kept };
       }
-      const made = (await this.#insert(query, [{ run, now }])).get(0);
+      const made = (await this.#insert(query, [{ run, upstream, repeat, now }])).get(0);
       if (made === undefined) return undefined;
       await query(
         `INSERT INTO holdfast.repeats (key, seq) VALUES ($1, $2)
@@ -378,7 +383,7 @@ class PostgresStore implements Store {
       return { kind: 'fresh', run: made };
     });
     // The id itself was there already, under another key or under none.
-    if (submission === undefined) return this.#submits.add({ run, now });
+    if (submission === undefined) return this.#batches.submit(run, undefined, now);
     if (submission.kind === 'fresh') this.#emitQueued(submission.run.seq);
     return submission;
   }
@@ -393,7 +398,7 @@ class PostgresStore implements Store {
     const token = randomUUID();
     const look = this.#floors.look(`${workflows.join('\n')}\n\n${definitions.join('\n')}`);
     try {
-      const rows = await this.#db.prepared<RunRow & { last: number; is_live: boolean }>(claimStatement, [
+      const rows = await this.#db.prepared<ClaimRow>(claimStatement, [
         sweep || !this.hearing ? 0 : look.from,
         worker,
         token,
@@ -407,7 +412,12 @@ class PostgresStore implements Store {
       const claimed = rows.filter(({ id }) => id !== null);
       const { last, is_live } = rows[0]!;
       look.done(!is_live ? 0 : claimed.length === limit ? claimed.at(-1)!.seq : last);
-      return claimed.map((row) => ({ seq: row.seq, token, run: toRun(row) }));
+      return claimed.map((row) => ({
+        seq: row.seq,
+        token,
+        run: toRunning(row),
+        isDispatched: row.is_dispatched,
+      }));
     } catch (error) {
       look.failed();
       throw error;
@@ -453,10 +463,7 @@ class PostgresStore implements Store {
   }
 
   async #finishAll(items: readonly Finish[]): Promise<boolean[]> {
-    // Of two ends of one claim the first counts.
-    const sorted = bySeq(items).filter(
-      ({ claim }, at, all) => all.findIndex((other) => sameClaim(other.claim, claim)) === at,
-    );
+    const sorted = firstOfEach(bySeq(items));
     const rows = await this.#db.prepared<{ i: number }>(
       `WITH held AS MATERIALIZED (
          SELECT u.*, queue.attempt, queue.claimed_at
@@ -489,6 +496,52 @@ class PostgresStore implements Store {
       ],
     );
     return this.#told(items, rows);
+  }
+
+  async #dispatchAll(claims: readonly ClaimKey[]): Promise<Dispatched[]> {
+    const sorted = bySeq(claims.map((claim) => ({ claim })));
+    const rows = await this.#db.prepared<{ i: number; was_dispatched: boolean }>(
+      `WITH held AS MATERIALIZED (
+         SELECT u.i, queue.seq, queue.is_dispatched
+         FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS u (i, seq, token)
+         CROSS JOIN LATERAL (
+           SELECT seq, is_dispatched FROM holdfast.queue
+           WHERE queue.seq = u.seq AND queue.token = u.token FOR UPDATE
+         ) AS queue
+       ), marked AS (
+         UPDATE holdfast.queue SET is_dispatched = true
+         WHERE seq = ANY (ARRAY(SELECT seq FROM held WHERE NOT is_dispatched))
+       )
+       SELECT i, is_dispatched AS was_dispatched FROM held`,
+      [
+        sorted.map(({ i }) => i),
+        sorted.map(({ claim }) => claim.seq),
+        sorted.map(({ claim }) => claim.token),
+      ],
+    );
+    const found = new Map(rows.map((row) => [row.i, row]));
+    const winners = new Set(firstOfEach(sorted).map(({ i }) => i));
+    return claims.map((_, i) => {
+      const row = found.get(i);
+      if (row === undefined) return 'stale';
+      return row.was_dispatched || !winners.has(i) ? 'lost' : 'won';
+    });
+  }
+
+  async #revoke({ seq, token }: ClaimKey): ReturnType<RunStore['revoke']> {
+    const fresh = randomUUID();
+    const [held] = await this.#db.query<{ is_dispatched: boolean }>(
+      `WITH held AS MATERIALIZED (
+         SELECT seq, is_dispatched FROM holdfast.queue WHERE seq = $1 AND token = $2 FOR UPDATE
+       ), revoked AS (
+         UPDATE holdfast.queue SET token = $3
+         WHERE seq = ANY (ARRAY(SELECT seq FROM held WHERE NOT is_dispatched))
+       )
+       SELECT is_dispatched FROM held`,
+      [seq, token, fresh],
+    );
+    if (held === undefined) return 'stale';
+    return held.is_dispatched ? 'dispatched' : { token: fresh };
   }
 
   /** Tells listeners of the items that were done, and the callers which those are. */
@@ -560,7 +613,7 @@ class PostgresStore implements Store {
     return rows.map(({ watched: seq, said, ...row }) => ({
       seq,
       events: said === null ? [] : (JSON.parse(said) as EventRow[]).map(toEvent),
-      ...(row.id !== null && { ended: toRun(row) }),
+      ...(row.id !== null && { ended: toFinished(row) }),
     }));
   }
 
@@ -820,22 +873,86 @@ class PostgresStore implements Store {
       if (isChanged) this.#emit({ kind: 'tools' });
     },
     list: async (known): Promise<Catalogue | undefined> => {
-      const rows = await this.#db.prepared<{ catalogue: number; definition: string | null }>(
-        `SELECT catalogue.revision AS catalogue, tools.definition
-         FROM holdfast.catalogue LEFT JOIN holdfast.tools ON true
+      // One statement, so that all of it is of one revision.
+      const rows = await this.#db.prepared<CatalogueRow>(
+        `SELECT catalogue.revision, listed.definition, listed.server
+         FROM holdfast.catalogue LEFT JOIN (
+           SELECT revision, name, definition, NULL AS server FROM holdfast.tools
+           UNION ALL
+           SELECT NULL, key, NULL, catalogue FROM holdfast.servers
+         ) AS listed ON true
          WHERE catalogue.revision IS DISTINCT FROM $1
-         ORDER BY tools.revision, tools.name`,
+         ORDER BY listed.revision, listed.name`,
         [known],
       );
       if (rows.length === 0) return undefined;
       return {
-        revision: rows[0]!.catalogue,
-        tools: toTools(
-          rows.filter((row): row is { catalogue: number; definition: string } => row.definition !== null),
-        ),
+        revision: rows[0]!.revision,
+        tools: toTools(rows.flatMap(({ definition }) => (definition === null ? [] : [{ definition }]))),
+        servers: toServers(rows.flatMap(({ server }) => (server === null ? [] : [server]))),
       };
     },
   };
+
+  readonly servers: ServerStore = {
+    publish: async (catalogue) => {
+      const isChanged = await this.#db.transaction(async (query) => {
+        const changed = await query(
+          `INSERT INTO holdfast.servers (key, catalogue) VALUES ($1, $2)
+           ON CONFLICT (key) DO UPDATE SET catalogue = excluded.catalogue
+           WHERE servers.catalogue <> excluded.catalogue
+           RETURNING 1`,
+          [catalogue.key, JSON.stringify(catalogue)],
+        );
+        if (changed.length === 0) return false;
+        await query(
+          `WITH next AS (UPDATE holdfast.catalogue SET revision = revision + 1)
+           SELECT pg_notify('${channel}', $1 || ' tools')`,
+          [this.#origin],
+        );
+        return true;
+      });
+      if (isChanged) this.#emit({ kind: 'tools' });
+    },
+    own: async (owner, servers, leaseMs, now) => {
+      const owned = await this.#db.prepared<{ server: string }>(
+        // In the order of the keys, so that two owners wait instead of deadlock. Not waiting for the disk:
+        // what a crash of the server takes back is renewed or taken anew.
+        `INSERT INTO holdfast.owners (server, owner, address, lease_until)
+         SELECT DISTINCT u.server COLLATE "C", $2, $3, ${leaseEnd('$4', '$5')}
+         FROM unnest($1::text[]) AS u (server) ORDER BY 1
+         ON CONFLICT (server) DO UPDATE
+         SET owner = excluded.owner, address = excluded.address, lease_until = excluded.lease_until
+         WHERE owners.owner = excluded.owner OR owners.lease_until <= coalesce($4::timestamptz, now())
+         RETURNING server, set_config('synchronous_commit', 'off', true)`,
+        [servers, owner.id, owner.address, now, leaseMs],
+      );
+      return owned.map(({ server }) => server);
+    },
+    disown: async (owner, servers) => {
+      await this.#db.query(
+        `DELETE FROM holdfast.owners WHERE server = ANY (ARRAY(
+           SELECT server FROM holdfast.owners WHERE server = ANY ($1) AND owner = $2 ORDER BY server FOR UPDATE))`,
+        [servers, owner],
+      );
+    },
+    owners: async (now) => {
+      const rows = await this.#db.query<ServerOwner & { server: string }>(
+        `SELECT server, owner AS id, address FROM holdfast.owners
+         WHERE lease_until > coalesce($1::timestamptz, now())`,
+        [now],
+      );
+      return new Map(rows.map(({ server, id, address }) => [server, { id, address }]));
+    },
+  };
+}
+
+type ClaimRow = RunRow & { last: number; is_live: boolean; is_dispatched: boolean };
+
+interface CatalogueRow {
+  readonly revision: number;
+  readonly definition: string | null;
+  readonly server: string | null;
 }
 
 type Nulls<Row> = { [Column in keyof Row]: null };
@@ -851,29 +968,18 @@ function bySeq<Item extends { readonly claim: ClaimKey }>(items: readonly Item[]
   return items.map((item, i) => ({ ...item, i })).sort((a, b) => a.claim.seq - b.claim.seq);
 }
 
-const sameClaim = (a: ClaimKey, b: ClaimKey): boolean => a.seq === b.seq && a.token === b.token;
+/** Of several about one claim the first counts. */
+function firstOfEach<Item extends { readonly claim: ClaimKey }>(items: readonly Item[]): Item[] {
+  return items.filter(
+    ({ claim }, at) =>
+      items.findIndex((other) => other.claim.seq === claim.seq && other.claim.token === claim.token) === at,
+  );
+}
 
 interface Requeued {
   readonly count: number;
   /** The smallest `seq` of them. */
   readonly lowest: number;
-}
-
-interface Submit {
-  readonly run: NewRun;
-  readonly now: Date | undefined;
-}
-
-interface Finish {
-  readonly claim: ClaimKey;
-  readonly end: RunEnd;
-  readonly now: Date | undefined;
-}
-
-interface Report {
-  readonly claim: ClaimKey;
-  readonly events: Parameters<RunStore['report']>[1];
-  readonly now: Date | undefined;
 }
 
 /** How far `like` looks to either side, in submissions. */
@@ -909,9 +1015,9 @@ export const claimStatement = `
     UPDATE holdfast.queue
     SET worker = $2, token = $3, attempt = attempt + 1, claimed_at = coalesce($8::timestamptz, now())
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM due))
-    RETURNING seq, attempt, claimed_at
+    RETURNING seq, attempt, claimed_at, is_dispatched
   )
-  SELECT sequence.last, sequence.commits, EXISTS (SELECT FROM live) AS is_live, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at
+  SELECT sequence.last, sequence.commits, EXISTS (SELECT FROM live) AS is_live, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at, queue.is_dispatched
   FROM (
     SELECT last_value - 1 + is_called::integer AS last,
            CASE WHEN NOT $9::boolean THEN set_config('synchronous_commit', 'off', true) END AS commits

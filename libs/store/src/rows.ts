@@ -1,5 +1,15 @@
-import type { CallError, Principal, Run, RunId, ToolClass } from '@holdfast/run';
-import type { ToolDefinition } from '@holdfast/tools';
+import type {
+  CallError,
+  FinishedRun,
+  NewRun,
+  Principal,
+  Run,
+  RunId,
+  ToolClass,
+  UpstreamTarget,
+} from '@holdfast/run';
+import type { ServerCatalogue, ToolDefinition } from '@holdfast/tools';
+import type { Claim } from './contract.js';
 
 /** A row of `runs` joined with its row of `queue`, as the SQL stores select it. Times are milliseconds. */
 export interface RunRow {
@@ -13,6 +23,8 @@ export interface RunRow {
   arguments: string;
   digest: string;
   definition: string;
+  /** `UpstreamTarget` as JSON. */
+  upstream: string | null;
   submitted_at: number;
   attempt: number;
   started_at: number | null;
@@ -35,6 +47,7 @@ export function toRun(row: RunRow): Run {
     arguments: row.arguments,
     digest: row.digest,
     definition: row.definition,
+    ...(row.upstream !== null && { upstream: JSON.parse(row.upstream) as UpstreamTarget }),
     seq: row.seq,
     submittedAt: new Date(row.submitted_at),
     attempt: row.queue_attempt ?? row.attempt,
@@ -53,6 +66,19 @@ export function toRun(row: RunRow): Run {
     ? { ...ended, state: 'succeeded', result: row.result! }
     : { ...ended, state: row.state, error: JSON.parse(row.error!) as CallError };
 }
+
+/** Of a row that was selected as one of a run that has ended. */
+export const toFinished = (row: RunRow): FinishedRun => toRun(row) as FinishedRun;
+
+/** Of a row that a claim has just taken. */
+export const toRunning = (row: RunRow): Claim['run'] => toRun(row) as Claim['run'];
+
+/**
+ * What a store keeps of `NewRun.upstream`: well-formed text, whatever a host wrote into it. Written before
+ * the run joins others in a batch, so that one whose nesting is too deep to be written fails alone.
+ */
+export const upstreamText = ({ upstream }: NewRun): string | null =>
+  upstream === undefined ? null : JSON.stringify(upstream);
 
 export function toPrincipal({
   realm,
@@ -73,6 +99,10 @@ export function toTools(rows: readonly { definition: string }[]): ToolDefinition
   }
   return [...byName.values()];
 }
+
+/** @param catalogues  as published */
+export const toServers = (catalogues: readonly string[]): ServerCatalogue[] =>
+  catalogues.map((catalogue) => JSON.parse(catalogue) as ServerCatalogue);
 
 /** Whether a group registers just what it has registered already. */
 export function sameTools(

@@ -1,6 +1,7 @@
 /**
  * Numbered, forward-only. A file's `user_version` is how many of these it has had; they run in
- * one transaction, so two processes that start at once migrate once.
+ * one transaction, so two processes that start at once migrate once. Each only adds, and what it
+ * adds has a default: a process of the version before goes on beside it.
  */
 export const sqliteMigrations: readonly string[] = [
   `
@@ -83,5 +84,22 @@ export const sqliteMigrations: readonly string[] = [
   CREATE TABLE told (n INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, session TEXT NOT NULL, message TEXT NOT NULL);
 
   CREATE TABLE secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  `,
+  `
+  -- Which tool of which upstream, as JSON; NULL for a tool of our own.
+  ALTER TABLE runs ADD COLUMN upstream TEXT;
+
+  -- The dispatch mark. It is the run's, not the claim's: no requeue takes it away.
+  ALTER TABLE queue ADD COLUMN is_dispatched INTEGER NOT NULL DEFAULT 0 CHECK (is_dispatched IN (0, 1));
+
+  CREATE TABLE servers (key TEXT PRIMARY KEY, catalogue TEXT NOT NULL) WITHOUT ROWID;
+
+  -- Which connector owns which server; not of servers, because a server is owned before it is first published.
+  CREATE TABLE owners (
+    server TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    address TEXT NOT NULL,
+    lease_until INTEGER NOT NULL
+  ) WITHOUT ROWID;
   `,
 ];

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, expect, test } from '@jest/globals';
-import { freshRunId } from '@holdfast/run';
+import { freshRunId, type RunId } from '@holdfast/run';
 import { storeConformance } from './conformance.suite.js';
 import { openSqlite } from './sqlite.js';
+import { sqliteMigrations } from './sqlite-schema.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-sqlite-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -29,6 +30,81 @@ test('a file of a newer version is refused, saying so', () => {
   db.exec('PRAGMA user_version = 99');
   db.close();
   expect(() => openSqlite({ path })).toThrow(/store: it was written by a newer version \(schema 99/);
+});
+
+test('a file of the version before is migrated with its runs, and a process of that version goes on', async () => {
+  const path = newFile();
+  const older = new DatabaseSync(path);
+  older.exec('PRAGMA journal_mode = WAL');
+  older.exec(sqliteMigrations[0]!);
+  older.exec('PRAGMA user_version = 1');
+  const insertRun = older.prepare(
+    `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at)
+     VALUES (?, 'w', 't', 'write', NULL, NULL, '{"a":1}', 'a1_x', 'd1_x', 5)`,
+  );
+  const insertQueued = older.prepare(
+    `INSERT INTO queue (seq, workflow, definition, queued_at)
+     SELECT seq, workflow, definition, submitted_at FROM runs WHERE id = ?`,
+  );
+  const submitAsBefore = (id: RunId): void => {
+    insertRun.run(id);
+    insertQueued.run(id);
+  };
+  const [ended, queued, late] = [freshRunId(1), freshRunId(2), freshRunId(3)];
+  submitAsBefore(ended);
+  submitAsBefore(queued);
+  older.exec('DELETE FROM queue WHERE seq = 1');
+  older.exec(
+    `UPDATE runs SET state = 'succeeded', result = '{}', attempt = 1, started_at = 6, finished_at = 7 WHERE seq = 1`,
+  );
+  older.exec(`INSERT INTO workers VALUES ('worker', 'default', '["w"]', ${Date.now() + 60_000})`);
+
+  const store = openSqlite({ path });
+  submitAsBefore(late);
+  const run = {
+    workflow: 'w',
+    tool: 't',
+    toolClass: 'write',
+    principal: null,
+    arguments: '{"a":1}',
+    digest: 'a1_x',
+    definition: 'd1_x',
+    submittedAt: new Date(5),
+  };
+  expect(await store.runs.get(ended)).toStrictEqual({
+    ...run,
+    id: ended,
+    seq: 1,
+    attempt: 1,
+    state: 'succeeded',
+    startedAt: new Date(6),
+    finishedAt: new Date(7),
+    result: '{}',
+  });
+  expect(await store.runs.get(queued)).toStrictEqual({
+    ...run,
+    id: queued,
+    seq: 2,
+    attempt: 0,
+    state: 'queued',
+  });
+  const claims = await store.runs.claim({
+    worker: 'worker',
+    workflows: ['w'],
+    definitions: ['d1_x'],
+    definitionGraceMs: 0,
+    limit: 10,
+    isDurable: true,
+    sweep: true,
+  });
+  expect(claims.map((claim) => [claim.run.id, claim.isDispatched])).toEqual([
+    [queued, false],
+    [late, false],
+  ]);
+  expect(await store.runs.dispatch(claims[0]!)).toBe('won');
+  expect(older.prepare('PRAGMA user_version').get()).toEqual({ user_version: sqliteMigrations.length });
+  older.close();
+  await store.close();
 });
 
 test('a file that is no database is refused, naming it', () => {

@@ -23,6 +23,8 @@ import type {
   Repeat,
   RunFilter,
   RunStore,
+  ServerOwner,
+  ServerStore,
   Session,
   SessionStore,
   Signal,
@@ -32,7 +34,17 @@ import type {
   Watched,
   WorkerStore,
 } from './contract.js';
-import { sameTools, toPrincipal, toRun, toTools, type RunRow } from './rows.js';
+import {
+  sameTools,
+  toFinished,
+  toPrincipal,
+  toRun,
+  toRunning,
+  toServers,
+  toTools,
+  upstreamText,
+  type RunRow,
+} from './rows.js';
 import { Signals } from './signals.js';
 import { sqliteMigrations } from './sqlite-schema.js';
 
@@ -274,8 +286,10 @@ class SqliteStore implements Store {
   }
 
   readonly runs: RunStore = {
-    submit: (run, options = {}, now = new Date()) =>
-      this.#write(() => this.#submit(run, options.repeat, now)),
+    submit: async (run, options = {}, now = new Date()) => {
+      const upstream = upstreamText(run);
+      return this.#write(() => this.#submit(run, upstream, options.repeat, now));
+    },
     get: (id) => this.#read(() => this.#runWhere('runs.id = ?', id)),
     news: (watched) => this.#read(() => this.#news(watched)),
     claim: async (request, now = new Date()) => {
@@ -324,6 +338,28 @@ class SqliteStore implements Store {
         return true;
       }),
     cancel: (id, ends, now = new Date()) => this.#write(() => this.#cancel(id, ends, now)),
+    dispatch: (claim) =>
+      this.#write(() => {
+        const changed = this.#run(
+          'UPDATE queue SET is_dispatched = 1 WHERE seq = ? AND token = ? AND is_dispatched = 0',
+          claim.seq,
+          claim.token,
+        );
+        if (changed === 1) return 'won';
+        return this.#holds(claim) ? 'lost' : 'stale';
+      }),
+    revoke: (claim) =>
+      this.#write(() => {
+        const token = randomUUID();
+        const changed = this.#run(
+          'UPDATE queue SET token = ? WHERE seq = ? AND token = ? AND is_dispatched = 0',
+          token,
+          claim.seq,
+          claim.token,
+        );
+        if (changed === 1) return { token };
+        return this.#holds(claim) ? 'dispatched' : 'stale';
+      }),
     release: (claims) =>
       this.#write(() => {
         for (const { seq, token } of claims) this.#requeue('seq = ? AND token = ?', seq, token);
@@ -357,12 +393,16 @@ class SqliteStore implements Store {
       }),
   };
 
+  #rowWhere(condition: string, ...values: SQLInputValue[]): RunRow | undefined {
+    return this.#one<RunRow>(`${selectRun} WHERE ${condition}`, ...values);
+  }
+
   #runWhere(condition: string, ...values: SQLInputValue[]): Run | undefined {
-    const row = this.#one<RunRow>(`${selectRun} WHERE ${condition}`, ...values);
+    const row = this.#rowWhere(condition, ...values);
     return row && toRun(row);
   }
 
-  #submit(run: NewRun, repeat: Repeat | undefined, now: Date): Submission {
+  #submit(run: NewRun, upstream: string | null, repeat: Repeat | undefined, now: Date): Submission {
     if (repeat !== undefined) {
       const earlier = this.#runWhere('runs.seq = (SELECT seq FROM repeats WHERE key = ?)', repeat.key);
       if (
@@ -373,8 +413,8 @@ class SqliteStore implements Store {
       }
     }
     const made = this.#run(
-      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at, upstream)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
        WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ?1 AND until > ?10)
        ON CONFLICT (id) DO NOTHING`,
       run.id,
@@ -387,6 +427,7 @@ class SqliteStore implements Store {
       run.digest,
       run.definition,
       now.getTime(),
+      upstream,
     );
     if (made === 1) {
       this.#run(
@@ -405,11 +446,11 @@ class SqliteStore implements Store {
 
   #news(watched: readonly Watched[]): News[] {
     return watched.flatMap((watch) => {
-      const ended = this.#runWhere(`runs.seq = ? AND runs.state <> 'open'`, watch.seq);
+      const ended = this.#rowWhere(`runs.seq = ? AND runs.state <> 'open'`, watch.seq);
       const events = this.#events(watch);
       return ended === undefined && events.length === 0
         ? []
-        : [{ seq: watch.seq, events, ...(ended && { ended }) }];
+        : [{ seq: watch.seq, events, ...(ended && { ended: toFinished(ended) }) }];
     });
   }
 
@@ -428,14 +469,14 @@ class SqliteStore implements Store {
   #claim({ worker, workflows, definitions, definitionGraceMs, limit }: ClaimRequest, now: Date): Claim[] {
     if (!this.#isLive(worker, now)) return [];
     const token = randomUUID();
-    const claimed = this.#all<{ seq: number }>(
+    const claimed = this.#all<{ seq: number; is_dispatched: number }>(
       `UPDATE queue SET worker = ?, token = ?, attempt = attempt + 1, claimed_at = ?
        WHERE seq IN (
          SELECT seq FROM queue
          WHERE token IS NULL AND workflow IN (SELECT value FROM json_each(?))
            AND (definition IN (SELECT value FROM json_each(?)) OR queued_at <= ?)
          ORDER BY seq LIMIT ?)
-       RETURNING seq`,
+       RETURNING seq, is_dispatched`,
       worker,
       token,
       now.getTime(),
@@ -445,7 +486,12 @@ class SqliteStore implements Store {
       limit,
     );
     return claimed
-      .map(({ seq }) => ({ seq, token, run: this.#runWhere('runs.seq = ?', seq)! }))
+      .map(({ seq, is_dispatched }) => ({
+        seq,
+        token,
+        run: toRunning(this.#rowWhere('runs.seq = ?', seq)!),
+        isDispatched: is_dispatched === 1,
+      }))
       .sort((a, b) => a.seq - b.seq);
   }
 
@@ -664,8 +710,64 @@ class SqliteStore implements Store {
         return {
           revision,
           tools: toTools(this.#all('SELECT definition FROM tools ORDER BY revision, name')),
+          servers: toServers(
+            this.#all<{ catalogue: string }>('SELECT catalogue FROM servers ORDER BY key').map(
+              ({ catalogue }) => catalogue,
+            ),
+          ),
         };
       }),
+  };
+
+  readonly servers: ServerStore = {
+    publish: (catalogue) =>
+      this.#write(() => {
+        const changed = this.#run(
+          `INSERT INTO servers (key, catalogue) VALUES (?, ?)
+           ON CONFLICT (key) DO UPDATE SET catalogue = excluded.catalogue WHERE catalogue <> excluded.catalogue`,
+          catalogue.key,
+          JSON.stringify(catalogue),
+        );
+        if (changed === 0) return;
+        this.#run('UPDATE catalogue SET revision = revision + 1');
+        this.#unsent.push({ kind: 'tools' });
+      }),
+    own: (owner, servers, leaseMs, now = new Date()) =>
+      this.#write(
+        () =>
+          this.#all<{ server: string }>(
+            `INSERT INTO owners (server, owner, address, lease_until)
+             SELECT DISTINCT value, ?1, ?2, ?3 FROM json_each(?4) WHERE true
+             ON CONFLICT (server) DO UPDATE
+             SET owner = excluded.owner, address = excluded.address, lease_until = excluded.lease_until
+             WHERE owner = excluded.owner OR lease_until <= ?5
+             RETURNING server`,
+            owner.id,
+            owner.address,
+            now.getTime() + leaseMs,
+            JSON.stringify(servers),
+            now.getTime(),
+          ).map(({ server }) => server),
+        true,
+      ),
+    disown: (owner, servers) =>
+      this.#write(() => {
+        this.#run(
+          'DELETE FROM owners WHERE owner = ? AND server IN (SELECT value FROM json_each(?))',
+          owner,
+          JSON.stringify(servers),
+        );
+      }, true),
+    owners: (now = new Date()) =>
+      this.#read(
+        () =>
+          new Map(
+            this.#all<ServerOwner & { server: string }>(
+              'SELECT server, owner AS id, address FROM owners WHERE lease_until > ?',
+              now.getTime(),
+            ).map(({ server, id, address }) => [server, { id, address }]),
+          ),
+      ),
   };
 }
 

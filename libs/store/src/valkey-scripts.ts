@@ -6,8 +6,10 @@
  * Keys, behind the prefix that each script gets as its only key (its hash tag puts all of them
  * in one slot of a cluster):
  *
- * - `run:<id>`        hash: the record of a run, with `token` and `worker` while it is running.
- *   What never changes is one field, `about`: a field each took half a kilobyte more for a run
+ * - `run:<id>`        hash: the record of a run, with `token` and `worker` while it is running, and
+ *   `dispatched`, the dispatch mark, until it has ended. What never changes is one field, `about`: a
+ *   field each took half a kilobyte more for a run. Only `upstream` is apart, so that scripts which
+ *   look into `about` need not read what a host wrote into it
  * - `runs`            seq -> id, every run; `seq` the last one given
  * - `queue:<workflow>\n<definition>`  seqs of queued runs; `definitions:<workflow>` which of these there are
  * - `waiting`         all queued runs by seq; `since` the same by the time of their submission
@@ -15,7 +17,8 @@
  * - `ended`           seqs of ended runs by the time of their end: what retention walks
  * - `events:<seq>`    progress by its number
  * - `repeats`, `tombstones`, `workers` (by end of lease), `serves`, `sessions` (by last use),
- *   `session:<id>`, `own:<principal>`, `tools`, `digests`, `catalogue`, `secrets`, `version`
+ *   `session:<id>`, `own:<principal>`, `tools`, `digests`, `servers`, `catalogue`, `secrets`, `version`
+ * - `owners`          server -> end of lease and owner
  *
  * No key expires by itself: retention is the store's own, and nothing may go that it does not know of.
  */
@@ -26,6 +29,7 @@ export const runFields = [
   'id',
   'about',
   'arguments',
+  'upstream',
   'submitted_at',
   'attempt',
   'started_at',
@@ -33,6 +37,7 @@ export const runFields = [
   'state',
   'result',
   'error',
+  'dispatched',
 ] as const;
 
 /** What `about` holds, as a JSON array. */
@@ -168,8 +173,8 @@ local runs, waiting, since, queues, definitions = {}, {}, {}, {}, {}
 local count = tonumber(arg())
 local answers, broken = each(count, function()
   local base = at
-  at = at + 8
-  local id, workflow, definition, about, arguments, key, windowMs, given = unpack(ARGV, base, base + 7)
+  at = at + 9
+  local id, workflow, definition, about, arguments, upstream, key, windowMs, given = unpack(ARGV, base, base + 8)
   local submitted = tonumber(given) or now
   if windowMs ~= '' then
     local earlier = call('HGET', P .. 'repeats', key)
@@ -188,6 +193,7 @@ local answers, broken = each(count, function()
   local seq, time = whole(last), whole(submitted)
   call('HSET', run, 'seq', seq, 'id', id, 'about', about, 'arguments', arguments, 'submitted_at', time,
     'attempt', '0', 'state', 'queued')
+  if upstream ~= '' then call('HSET', run, 'upstream', upstream) end
   if windowMs ~= '' then
     call('HSET', P .. 'repeats', key, id)
     call('HSET', run, 'repeat', key)
@@ -320,7 +326,7 @@ local answers, broken = each(tonumber(arg()), function()
   local finished = whole(tonumber(given) or now)
   if state == 'succeeded' then call('HSET', run, 'state', state, 'finished_at', finished, 'result', result)
   else call('HSET', run, 'state', state, 'finished_at', finished, 'error', failure) end
-  call('HDEL', run, 'token', 'worker')
+  call('HDEL', run, 'token', 'worker', 'dispatched')
   push(held, 'held:' .. claim[2], seq)
   changed[#changed + 1] = seq
   ended[#ended + 1] = finished
@@ -342,16 +348,43 @@ if not kept[1] then return {0} end
 if isEnded(kept[2]) then return {0, record(id)} end
 local isQueued = kept[2] == 'queued'
 call('HSET', run, 'state', 'cancelled', 'finished_at', whole(now), 'error', isQueued and whenQueued or whenRunning)
+call('HDEL', run, 'token', 'worker', 'dispatched')
 if isQueued then
   local about = cjson.decode(kept[3])
   dequeue(kept[1], about${about('workflow')}, about${about('definition')})
 else
-  call('HDEL', run, 'token', 'worker')
   letGo(kept[1], kept[4])
 end
 call('ZADD', P .. 'ended', whole(now), kept[1])
 tell('cancelled ' .. kept[1])
 return {1, record(id)}
+`;
+
+const dispatch = `
+local answers, broken = each(tonumber(arg()), function()
+  local seq, token = arg(), arg()
+  local id = idOf(seq)
+  if not id then return 'stale' end
+  local run = P .. 'run:' .. id
+  local held = call('HMGET', run, 'token', 'dispatched')
+  if held[1] ~= token then return 'stale' end
+  if held[2] then return 'lost' end
+  call('HSET', run, 'dispatched', '1')
+  return 'won'
+end)
+return answers or broken
+`;
+
+const revoke = `
+local seq, token, fresh = arg(), arg(), arg()
+local id = idOf(seq)
+if not id then return 'stale' end
+local run = P .. 'run:' .. id
+local held = call('HMGET', run, 'token', 'dispatched')
+if held[1] ~= token then return 'stale' end
+if held[2] then return 'dispatched' end
+call('HSET', run, 'token', fresh)
+return 'revoked'
 `;
 
 const release = `
@@ -548,7 +581,56 @@ return 1
 const listTools = `
 local revision = call('GET', P .. 'catalogue') or '0'
 if revision == arg() then return false end
-return {revision, call('HVALS', P .. 'tools')}
+return {revision, call('HVALS', P .. 'tools'), call('HGETALL', P .. 'servers')}
+`;
+
+const publish = `
+local key, catalogue = arg(), arg()
+if call('HGET', P .. 'servers', key) == catalogue then return 0 end
+call('INCR', P .. 'catalogue')
+call('HSET', P .. 'servers', key, catalogue)
+tell('tools')
+return 1
+`;
+
+/** Who owns a server at this instant, as JSON. */
+const ownerOf = `
+local function ownerOf(kept)
+  local ends, owner = string.match(kept or '', '^(%d+) (.+)$')
+  return ends and tonumber(ends) > now and owner
+end
+`;
+
+const own = `${ownerOf}
+local id, owner, leaseMs = arg(), arg(), tonumber(arg())
+local owned = {}
+for i = 1, tonumber(arg()) do
+  local server = arg()
+  local current = ownerOf(call('HGET', P .. 'owners', server))
+  if not current or cjson.decode(current).id == id then
+    call('HSET', P .. 'owners', server, whole(now + leaseMs) .. ' ' .. owner)
+    owned[#owned + 1] = server
+  end
+end
+return owned
+`;
+
+const disown = `${ownerOf}
+local id = arg()
+for i = 1, tonumber(arg()) do
+  local server = arg()
+  local current = ownerOf(call('HGET', P .. 'owners', server))
+  if current and cjson.decode(current).id == id then call('HDEL', P .. 'owners', server) end
+end
+`;
+
+const owners = `${ownerOf}
+local kept, found = call('HGETALL', P .. 'owners'), {}
+for i = 1, #kept, 2 do
+  local owner = ownerOf(kept[i + 1])
+  if owner then found[#found + 1] = {kept[i], owner} end
+end
+return found
 `;
 
 const secret = `
@@ -557,10 +639,12 @@ call('HSETNX', P .. 'secrets', name, made)
 return call('HGET', P .. 'secrets', name)
 `;
 
-/** The version of the layout: of what is there, or ours where there is nothing. */
+/** Makes ours the version of the layout where it is the newer one, and gives what it was or is. */
 const version = `
-call('SETNX', P .. 'version', arg())
-return call('GET', P .. 'version')
+local ours, found = arg(), call('GET', P .. 'version')
+if found and tonumber(found) >= tonumber(ours) then return found end
+call('SET', P .. 'version', ours)
+return ours
 `;
 
 const bodies = {
@@ -569,6 +653,8 @@ const bodies = {
   report,
   finish,
   cancel,
+  dispatch,
+  revoke,
   release,
   news,
   list,
@@ -588,6 +674,10 @@ const bodies = {
   countSessions,
   register,
   listTools,
+  publish,
+  own,
+  disown,
+  owners,
   secret,
   version,
 };

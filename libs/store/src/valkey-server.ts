@@ -3,8 +3,12 @@ import { ensureError, RunError } from '@holdfast/run';
 import { connectionOptions, toRunError, type Address } from './valkey-connection.js';
 import { scripts } from './valkey-scripts.js';
 
-/** Of the layout that `valkey-scripts.ts` describes. */
-export const layout = 1;
+/**
+ * Of the layout that `valkey-scripts.ts` describes. Each only adds to the one before, so that a process
+ * which was started with that one goes on beside it; 2 added upstreams: their servers, and the field and
+ * the mark of their runs.
+ */
+export const layout = 2;
 
 /**
  * Checks what the guarantees rest on, and that the layout of the keys is one we know.

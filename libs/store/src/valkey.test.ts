@@ -199,7 +199,10 @@ describe('runs', () => {
     const request = await join(store);
     for (let i = 0; i < 250; i++) await submit(store);
     for (let claims; (claims = await store.runs.claim(request)).length > 0;) {
-      for (const claim of claims) await store.runs.report(claim, [{ n: 1_000_001, value: 1 }]);
+      for (const claim of claims) {
+        await store.runs.report(claim, [{ n: 1_000_001, value: 1 }]);
+        await store.runs.dispatch(claim);
+      }
       await Promise.all(claims.map((claim) => succeed(store, claim)));
     }
     await store.workers.leave(request.worker);
@@ -320,8 +323,9 @@ describe('an outage', () => {
     const { proxy, url } = await proxyTo(newStoreUrl(server.url));
     const [gateway, worker] = [await open({ url }), await open({ url })];
     const request = await join(worker, { limit: 20 });
-    const runs = Array.from({ length: 600 }, () => newRun());
+    const runs: NewRun[] = [];
     let cuts = 0;
+    let isSubmitted = false;
     let isDone = false;
     const cutting = (async () => {
       while (!isDone) {
@@ -332,7 +336,7 @@ describe('an outage', () => {
     })();
     const finished = new Map<string, number>();
     const working = (async () => {
-      while (finished.size < runs.length) {
+      while (!isSubmitted || finished.size < runs.length) {
         // Claims whose answer was lost are given back by the worker itself.
         await healed(() => worker.workers.releaseUnknown(request.worker, []));
         for (const claim of await healed(() => worker.runs.claim(request))) {
@@ -344,17 +348,18 @@ describe('an outage', () => {
       }
     })();
     const kinds: string[] = [];
-    for (let i = 0; i < runs.length; i += 30) {
+    // A quick machine is through before there were enough cuts: the work goes on until there were.
+    while (runs.length < 600 || cuts <= 5) {
+      const more = Array.from({ length: runs.length < 600 ? 30 : 1 }, () => newRun());
+      runs.push(...more);
       kinds.push(
-        ...(await Promise.all(
-          runs.slice(i, i + 30).map(async (run) => (await healed(() => gateway.runs.submit(run))).kind),
-        )),
+        ...(await Promise.all(more.map(async (run) => (await healed(() => gateway.runs.submit(run))).kind))),
       );
     }
+    isSubmitted = true;
     await working;
     isDone = true;
     await cutting;
-    expect(cuts).toBeGreaterThan(5);
     expect(kinds).toHaveLength(runs.length);
     expect([...finished.values()].every((times) => times === 1)).toBe(true);
     for (const { id } of runs)
@@ -503,8 +508,47 @@ describe('opening', () => {
     const { redis, prefix } = await connect(url);
     await redis.set(`${prefix}version`, '99');
     await expect(openValkey({ url })).rejects.toMatchObject(
-      unfit(/written by a newer version \(layout 99, this one knows 1\); start that version/),
+      unfit(/written by a newer version \(layout 99, this one knows 2\); start that version/),
     );
+  });
+
+  test('what the version before kept is there, and its layout becomes ours', async () => {
+    const url = testValkey();
+    const { redis, prefix } = await connect(url);
+    const run = newRun();
+    const about = ['mcp:tool:refund_order', 'refund_order', 'write', 'apikey', 'desk', 'a1_x', 'd1_x'];
+    const [key, seq] = [`${prefix}run:${run.id}`, 1_700_000_000_000_000];
+    await redis.hset(key, {
+      seq,
+      id: run.id,
+      about: JSON.stringify(about),
+      arguments: run.arguments,
+      submitted_at: 1_700_000_000_000,
+      attempt: 0,
+      state: 'queued',
+    });
+    await redis.zadd(`${prefix}runs`, seq, run.id);
+    await redis.zadd(`${prefix}waiting`, seq, seq);
+    await redis.zadd(`${prefix}since`, 1_700_000_000_000, seq);
+    await redis.zadd(`${prefix}queue:${run.workflow}\nd1_x`, seq, seq);
+    await redis.sadd(`${prefix}definitions:${run.workflow}`, 'd1_x');
+    await redis.mset(`${prefix}seq`, seq, `${prefix}version`, 1);
+
+    const store = await open({ url });
+    expect(await redis.get(`${prefix}version`)).toBe('2');
+    const kept = {
+      ...run,
+      seq,
+      attempt: 0,
+      state: 'queued',
+      submittedAt: new Date(1_700_000_000_000),
+    };
+    expect(await store.runs.get(run.id)).toStrictEqual(kept);
+    expect(await store.tools.list()).toEqual({ revision: 0, tools: [], servers: [] });
+    const [claim] = await store.runs.claim(await join(store));
+    expect(claim).toMatchObject({ seq, isDispatched: false });
+    expect(await store.runs.dispatch(claim!)).toBe('won');
+    expect(await succeed(store, claim!)).toBe(true);
   });
 
   test('a server without an append-only file is warned of', async () => {
@@ -595,12 +639,14 @@ test(
     }
     const store = await open({ url });
     const request = await join(store);
-    const run = await submit(store);
-    const [claim] = await store.runs.claim(request);
+    const [run] = [await submit(store), await submit(store)];
+    const [claim, sent] = await store.runs.claim(request);
     expect(await succeed(store, claim!)).toBe(true);
+    expect(await store.runs.dispatch(sent!)).toBe('won');
     await server.kill();
     await server.restart();
     expect(await healed(() => store.runs.get(run.id))).toMatchObject({ state: 'succeeded' });
+    expect(await store.runs.dispatch(sent!)).toBe('lost');
   },
   startMs,
 );

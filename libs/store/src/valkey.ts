@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { RunError, type Progress, type Run, type RunEvent } from '@holdfast/run';
-import { Batcher } from './batcher.js';
+import { RunError, type NewRun, type Progress, type Run, type RunEvent } from '@holdfast/run';
 import type {
   Catalogue,
   Claim,
@@ -8,9 +7,10 @@ import type {
   ClaimRequest,
   LiveWorker,
   News,
-  Repeat,
   RunFilter,
   RunStore,
+  ServerOwner,
+  ServerStore,
   Session,
   SessionStore,
   Signal,
@@ -19,13 +19,14 @@ import type {
   ToolStore,
   WorkerStore,
 } from './contract.js';
-import type { ListenerLog } from './postgres-listen.js';
-import { toRun, toTools, type RunRow } from './rows.js';
+import type { ListenerLog, Listening } from './listening.js';
+import { toFinished, toRun, toRunning, toServers, toTools, type RunRow } from './rows.js';
 import { Signals } from './signals.js';
 import { Connection, fromText, readAddress, toText, type Address } from './valkey-connection.js';
-import { Subscriber } from './valkey-listen.js';
+import { listenToValkey } from './valkey-listen.js';
 import { aboutFields, runFields, type ScriptName } from './valkey-scripts.js';
 import { prepareServer } from './valkey-server.js';
+import { WriteBatches, type Dispatched, type Finish, type Report, type Submit } from './write-batches.js';
 
 export interface ValkeyOptions {
   /** `valkey://user:password@host:port/number`; `valkeys:` for TLS, `redis:` and `rediss:` as well. */
@@ -40,8 +41,8 @@ export interface ValkeyOptions {
 /**
  * Opens the run store in a Valkey server, or in a Redis one.
  *
- * Submits, ends and reports of this process gather into one script each while an earlier one is
- * under way, and send one signal together.
+ * Submits, ends, reports and dispatch marks of this process gather into one script each while an
+ * earlier one is under way, and send one signal together.
  *
  * @throws RunError `store-unfit` with the remedy when trying again does not help,
  *   `store-unavailable` when the server cannot be reached now
@@ -78,11 +79,9 @@ class ValkeyStore implements Store {
   readonly #signals = new Signals();
   /** Marks our own signals, which are given when their script is done. */
   readonly #origin = randomUUID().slice(0, 8);
-  readonly #subscriber: Subscriber;
+  readonly #subscriber: Listening;
   readonly #poll: NodeJS.Timeout;
-  readonly #submits: Batcher<Submit, Submission | RunError>;
-  readonly #finishes: Batcher<Finish, boolean | RunError>;
-  readonly #reports: Batcher<Report, boolean | RunError>;
+  readonly #batches: WriteBatches;
   #closed: Promise<void> | undefined;
 
   constructor(
@@ -93,7 +92,7 @@ class ValkeyStore implements Store {
     this.#commandMs = commandMs;
     this.#main = new Connection(address, commandMs);
     this.#durable = address.waitAof ? new Connection(address, commandMs) : this.#main;
-    this.#subscriber = new Subscriber({
+    this.#subscriber = listenToValkey({
       address,
       commandMs,
       log,
@@ -101,22 +100,13 @@ class ValkeyStore implements Store {
       onPayload: (payload) => this.#hear(payload),
       onHearing: () => this.#signals.emit({ kind: 'everything' }),
     });
-    // Scripts tell of a bad item by itself; a failed batch is the fault of none.
-    const isItemsFault = (): boolean => false;
-    this.#submits = new Batcher({
-      flush: (items) => this.#submitAll(items),
-      weigh: ({ run }) => run.arguments.length,
-      isItemsFault,
-    });
-    this.#finishes = new Batcher({
-      flush: (items) => this.#finishAll(items),
-      weigh: ({ end }) => (end.state === 'succeeded' ? end.result.length : end.error.message.length),
-      isItemsFault,
-    });
-    this.#reports = new Batcher({
-      flush: (items) => this.#reportAll(items),
-      weigh: ({ events }) => events.reduce((sum, { message }) => sum + 50 + (message?.length ?? 0), 0),
-      isItemsFault,
+    this.#batches = new WriteBatches({
+      submit: (items) => this.#submitAll(items),
+      finish: (items) => this.#finishAll(items),
+      report: (items) => this.#reportAll(items),
+      dispatch: (items) => this.#dispatchAll(items),
+      // Scripts tell of a bad item by itself; a failed batch is the fault of none.
+      isItemsFault: () => false,
     });
     this.#poll = setInterval(() => {
       if (!this.hearing) this.#signals.emit({ kind: 'everything' });
@@ -192,7 +182,7 @@ class ValkeyStore implements Store {
 
   async #close(): Promise<void> {
     clearInterval(this.#poll);
-    await Promise.all([this.#submits.close(), this.#finishes.close(), this.#reports.close()]);
+    await this.#batches.close();
     await this.#subscriber.close();
     await Promise.all([this.#main.close(), this.#durable.close()]);
   }
@@ -202,7 +192,7 @@ class ValkeyStore implements Store {
   }
 
   readonly runs: RunStore = {
-    submit: async (run, { repeat } = {}, now) => given(await this.#submits.add({ run, repeat, now })),
+    submit: (run, { repeat } = {}, now) => this.#batches.submit(run, repeat, now),
     get: async (id) => {
       const values = await this.#main.do((redis) =>
         redis.hmget(`${this.#address.prefix}run:${id}`, ...runFields),
@@ -218,12 +208,12 @@ class ValkeyStore implements Store {
       return told.map(([seq, said, ended]): News => ({
         seq: Number(seq),
         events: said.map(eventOf),
-        ...(ended !== undefined && { ended: runOf(ended) }),
+        ...(ended !== undefined && { ended: toFinished(rowOf(ended)) }),
       }));
     },
     claim: (request, now) => this.#claim(request, now),
-    report: async (claim, events, now) => given(await this.#reports.add({ claim, events, now })),
-    finish: async (claim, end, now) => given(await this.#finishes.add({ claim, end, now })),
+    report: (claim, events, now) => this.#batches.report(claim, events, now),
+    finish: (claim, end, now) => this.#batches.finish(claim, end, now),
     cancel: async (id, ends, now) => {
       const [changed, kept] = await this.#runDurably<[number, Values?]>(
         'cancel',
@@ -234,6 +224,16 @@ class ValkeyStore implements Store {
       const run = runOf(kept);
       if (changed === 1) this.#emitCancelled(run.seq);
       return run;
+    },
+    dispatch: (claim) => this.#batches.dispatch(claim),
+    revoke: async ({ seq, token }) => {
+      const fresh = randomUUID();
+      const answer = await this.#runDurably<'revoked' | 'dispatched' | 'stale'>('revoke', [
+        seq,
+        token,
+        fresh,
+      ]);
+      return answer === 'revoked' ? { token: fresh } : answer;
     },
     release: async (claims) => {
       this.#emitQueued(
@@ -270,12 +270,13 @@ class ValkeyStore implements Store {
   async #submitAll(items: readonly Submit[]): Promise<(Submission | RunError)[]> {
     const answers = await this.#runDurably<SubmitAnswer[]>('submit', [
       items.length,
-      ...items.flatMap(({ run, repeat, now }) => [
+      ...items.flatMap(({ run, upstream, repeat, now }) => [
         run.id,
         toText(run.workflow),
         toText(run.definition),
         aboutOf(run),
         toText(run.arguments),
+        upstream ?? '',
         toText(repeat?.key ?? ''),
         repeat?.windowMs ?? '',
         timeOf(now),
@@ -322,8 +323,8 @@ class ValkeyStore implements Store {
       ? this.#runDurably<Values[]>('claim', args, now)
       : this.#run<Values[]>('claim', args, now));
     return taken.map((values) => {
-      const run = runOf(values);
-      return { seq: run.seq, token, run };
+      const run = toRunning(rowOf(values));
+      return { seq: run.seq, token, run, isDispatched: byName(runFields, values).dispatched !== null };
     });
   }
 
@@ -354,6 +355,14 @@ class ValkeyStore implements Store {
       ]),
     ]);
     return this.#told(items, answers);
+  }
+
+  async #dispatchAll(claims: readonly ClaimKey[]): Promise<(Dispatched | RunError)[]> {
+    const answers = await this.#runDurably<(Dispatched | Fault)[]>('dispatch', [
+      claims.length,
+      ...claims.flatMap(({ seq, token }) => [seq, token]),
+    ]);
+    return answers.map((answer) => (typeof answer === 'string' ? answer : this.#fault(answer[1])));
   }
 
   /** Tells listeners of the items that were done, and the callers which those are. */
@@ -472,7 +481,7 @@ class ValkeyStore implements Store {
       if (changed === 1) this.#signals.emit({ kind: 'tools' });
     },
     list: async (known): Promise<Catalogue | undefined> => {
-      const answer = await this.#run<[string, string[]] | null>('listTools', [known ?? '']);
+      const answer = await this.#run<[string, string[], string[]] | null>('listTools', [known ?? '']);
       if (answer === null) return undefined;
       const groups = answer[1].map((text) => {
         const space = text.indexOf(' ');
@@ -487,7 +496,30 @@ class ValkeyStore implements Store {
         tools: toTools(
           groups.flatMap(({ tools }) => tools.map((tool) => ({ definition: JSON.stringify(tool) }))),
         ),
+        servers: toServers(answer[2].filter((_, i) => i % 2 === 1)).sort((a, b) => (a.key < b.key ? -1 : 1)),
       };
+    },
+  };
+
+  readonly servers: ServerStore = {
+    publish: async (catalogue) => {
+      const changed = await this.#runDurably('publish', [catalogue.key, JSON.stringify(catalogue)]);
+      if (changed === 1) this.#signals.emit({ kind: 'tools' });
+    },
+    own: ({ id, address }, servers, leaseMs, now) => {
+      const distinct = [...new Set(servers)];
+      return this.#run(
+        'own',
+        [id, JSON.stringify({ id, address }), leaseMs, distinct.length, ...distinct],
+        now,
+      );
+    },
+    disown: async (owner, servers) => {
+      await this.#run('disown', [owner, servers.length, ...servers]);
+    },
+    owners: async (now) => {
+      const owners = await this.#run<[server: string, owner: string][]>('owners', [], now);
+      return new Map(owners.map(([server, owner]) => [server, JSON.parse(owner) as ServerOwner]));
     },
   };
 }
@@ -499,27 +531,11 @@ type SubmitAnswer =
   | readonly ['fresh', seq: string, at: string]
   | readonly ['attached', run: Values]
   | readonly ['expired']
-  | readonly ['fault', text: string];
+  | Fault;
 
-type ItemAnswer = 0 | 1 | readonly ['fault', text: string];
+type ItemAnswer = 0 | 1 | Fault;
 
-interface Submit {
-  readonly run: Parameters<RunStore['submit']>[0];
-  readonly repeat: Repeat | undefined;
-  readonly now: Date | undefined;
-}
-
-interface Finish {
-  readonly claim: ClaimKey;
-  readonly end: Parameters<RunStore['finish']>[1];
-  readonly now: Date | undefined;
-}
-
-interface Report {
-  readonly claim: ClaimKey;
-  readonly events: Parameters<RunStore['report']>[1];
-  readonly now: Date | undefined;
-}
+type Fault = readonly ['fault', text: string];
 
 /** How far `like` looks to either side, in submissions. */
 const likeReach = 1_000;
@@ -533,7 +549,7 @@ const filterOf = (text: string | undefined): string =>
   text === undefined ? '' : JSON.stringify([toText(text)]);
 
 /** What never changes of a run, but for its arguments. Scripts compare parts of it. */
-function aboutOf(run: Submit['run']): string {
+function aboutOf(run: NewRun): string {
   const about: Record<(typeof aboutFields)[number], string | null> = {
     workflow: toText(run.workflow),
     tool: toText(run.tool),
@@ -546,11 +562,6 @@ function aboutOf(run: Submit['run']): string {
   return JSON.stringify(aboutFields.map((name) => about[name]));
 }
 
-function given<Answer>(answer: Answer | RunError): Answer {
-  if (answer instanceof RunError) throw answer;
-  return answer;
-}
-
 function eventOf(said: string): RunEvent {
   const [n, at] = said.split(' ', 2) as [string, string];
   return {
@@ -560,13 +571,15 @@ function eventOf(said: string): RunEvent {
   };
 }
 
-function runOf(values: Values): Run {
+const runOf = (values: Values): Run => toRun(rowOf(values));
+
+function rowOf(values: Values): RunRow {
   const text = byName(runFields, values);
   const about = byName(aboutFields, JSON.parse(text.about!) as Values);
   const number = (value: string | null): number | null => (value === null ? null : Number(value));
   const decoded = (value: string | null): string | null => (value === null ? null : fromText(value));
   const isOpen = text.state === 'queued' || text.state === 'running';
-  return toRun({
+  return {
     seq: Number(text.seq),
     id: text.id!,
     workflow: fromText(about.workflow!),
@@ -577,6 +590,7 @@ function runOf(values: Values): Run {
     arguments: fromText(text.arguments!),
     digest: fromText(about.digest!),
     definition: fromText(about.definition!),
+    upstream: text.upstream,
     submitted_at: Number(text.submitted_at),
     attempt: Number(text.attempt),
     started_at: number(text.started_at),
@@ -586,7 +600,7 @@ function runOf(values: Values): Run {
     error: text.error,
     queue_attempt: null,
     claimed_at: isOpen ? number(text.started_at) : null,
-  });
+  };
 }
 
 function byName<Name extends string>(names: readonly Name[], values: Values): Record<Name, string | null> {
