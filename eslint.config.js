@@ -54,7 +54,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['libs/{store,engine,mcp-server,ops}/src/**/*.ts'],
+    files: ['libs/{store,engine,connector-rpc,mcp-client,mcp-server,ops}/src/**/*.ts'],
     rules: {
       'no-restricted-imports': ['error', { patterns: ['@nestjs/*'] }],
       'no-restricted-properties': [

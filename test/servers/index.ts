@@ -4,7 +4,17 @@ import { newStoreUrl } from './valkey-server.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
+export { ScriptableUpstream, type UpstreamOptions } from './scriptable-upstream.ts';
 export { reset, type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
+export { askUpstream } from './upstream-control.ts';
+export { startUpstreamProcess, type UpstreamProcess } from './upstream-process.ts';
+export {
+  tool,
+  type Fault,
+  type LoggedRequest,
+  type ScriptedTool,
+  type UpstreamScript,
+} from './upstream-script.ts';
 export { startValkey } from './valkey.ts';
 export { connectTo, newStoreUrl, type PrivateValkey } from './valkey-server.ts';
 

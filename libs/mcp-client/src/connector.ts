@@ -1,0 +1,278 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  ensureError,
+  type Principal,
+  type Progress,
+  type UpstreamOutcome,
+  type UpstreamRequest,
+} from '@holdfast/run';
+import type { Store } from '@holdfast/store';
+import type { ServerCatalogue } from '@holdfast/tools';
+import type { Connection } from './connection.js';
+import type { Log } from './log.js';
+import type { Diagnostic } from './diagnostic.js';
+import type { ConnectorObserver } from './observer.js';
+import { serverIdentity, serverKey } from './server-identity.js';
+import type { ServerSettings } from './server-settings.js';
+import { UpstreamServer } from './server.js';
+
+/** This connector does not own the server that was asked for; whoever does is to be asked. */
+export class NotOwner extends Error {
+  constructor(server: string) {
+    super(`this connector does not own ${server}`);
+    this.name = 'NotOwner';
+  }
+}
+
+export interface ConnectorParts {
+  readonly store: Store;
+  /** Where workers reach this connector. */
+  readonly address: string;
+  /** How long a silent connector keeps its servers. */
+  readonly leaseMs: number;
+  readonly open: (
+    settings: ServerSettings,
+    principal: Principal | null,
+    signal: AbortSignal,
+  ) => Promise<Connection>;
+  readonly log: Log;
+  readonly observer: ConnectorObserver;
+  readonly diagnose: (diagnostic: Diagnostic) => void;
+}
+
+interface Wanted {
+  readonly settings: ServerSettings;
+  readonly entry: Omit<ServerCatalogue, 'tools'>;
+  /** What is owned in the store: the key, or for a server that every connector may serve the key and this connector. */
+  readonly lease: string;
+}
+
+/**
+ * Owns upstream servers, each by a lease in the store, and sends their calls. A server has one owner
+ * at a time, or with `placement: every` one in each connector; another takes over when the lease of a
+ * silent one runs out (BEHAVIOURS X5).
+ */
+export class Connector {
+  readonly #parts: ConnectorParts;
+  readonly #id = randomUUID();
+  #wanted: ReadonlyMap<string, Wanted> = new Map();
+  readonly #servers = new Map<string, UpstreamServer>();
+  /** Until when by `performance.now()` a lease is certainly ours, by name of the lease. */
+  readonly #ownedUntil = new Map<string, number>();
+  readonly #stopping = new AbortController();
+  #beating: Promise<void> | undefined;
+  #isDraining = false;
+  #looking: Promise<void> | undefined;
+  #lookAgain = false;
+
+  constructor(parts: ConnectorParts) {
+    this.#parts = parts;
+  }
+
+  /** The servers that are wanted, in place of those before. One whose settings changed is opened anew. */
+  setServers(servers: readonly ServerSettings[]): void {
+    this.#wanted = new Map(
+      servers
+        .filter(({ enabled }) => enabled)
+        .map((settings) => {
+          const key = serverKey(settings.id, settings.transport);
+          const { id, name, rules } = settings;
+          const entry = { key, id, name, identity: serverIdentity(settings.transport), rules };
+          return [
+            key,
+            { settings, entry, lease: settings.placement === 'every' ? `${key}#${this.#id}` : key },
+          ];
+        }),
+    );
+    if (this.#beating !== undefined) this.#look();
+  }
+
+  /** Begins to take servers. */
+  start(): void {
+    this.#beating ??= this.#beat();
+  }
+
+  /** Which of the required servers were not connected yet, each with what is wrong (BEHAVIOURS X7). */
+  missing(): readonly { readonly id: string; readonly reason: string }[] {
+    return [...this.#wanted.values()]
+      .filter(({ settings, entry }) => settings.required && this.#servers.get(entry.key)?.isListed !== true)
+      .map(({ entry }) => ({
+        id: entry.id,
+        reason: this.#servers.get(entry.key)?.fault ?? 'not connected yet',
+      }));
+  }
+
+  /** @throws NotOwner, and whatever the store threw: then nobody knows what became of the call, and the dispatch mark tells */
+  async call(
+    request: UpstreamRequest,
+    {
+      signal,
+      onProgress,
+    }: { readonly signal: AbortSignal; readonly onProgress: (progress: Progress) => void },
+  ): Promise<UpstreamOutcome> {
+    const wanted = this.#wanted.get(request.server);
+    const server = this.#servers.get(request.server);
+    const assertOwned = (): void => {
+      if (this.#isDraining || wanted === undefined || !this.#owns(wanted.lease))
+        throw new NotOwner(request.server);
+    };
+    assertOwned();
+    if (server === undefined) throw new NotOwner(request.server);
+    const startedAt = performance.now();
+    const outcome = await server.call(request, {
+      signal,
+      onProgress,
+      assertOwned,
+      // Where it throws nothing is sent, and the worker finds out whether the mark is there.
+      mark: () => this.#parts.store.runs.dispatch(request.claim),
+    });
+    const seconds = (performance.now() - startedAt) / 1000;
+    this.#parts.observer.called({ server: wanted!.entry.id, outcome: outcome.kind, seconds });
+    return outcome;
+  }
+
+  #owns(lease: string): boolean {
+    return performance.now() < (this.#ownedUntil.get(lease) ?? -Infinity);
+  }
+
+  async #beat(): Promise<void> {
+    const { leaseMs } = this.#parts;
+    while (!this.#stopping.signal.aborted) {
+      this.#look();
+      await this.#looking;
+      await sleep(leaseMs / 3, undefined, { signal: this.#stopping.signal }).catch(() => {});
+    }
+  }
+
+  #look(): void {
+    this.#lookAgain = true;
+    this.#looking ??= this.#lookWhileAsked().finally(() => (this.#looking = undefined));
+  }
+
+  async #lookWhileAsked(): Promise<void> {
+    while (this.#lookAgain) {
+      this.#lookAgain = false;
+      try {
+        await this.#renew();
+        await this.#retire();
+      } catch (error) {
+        this.#parts.log.warn({ err: ensureError(error) }, 'servers not renewed; trying again');
+      }
+    }
+  }
+
+  /** Renews what is ours, takes what is free, and lets go of what is no longer wanted or was taken by another. */
+  async #renew(): Promise<void> {
+    const { store, address, leaseMs } = this.#parts;
+    // While this one drains it takes nothing, and keeps only what still has calls.
+    const wanted = [...this.#wanted.values()].filter(
+      ({ entry }) => !this.#isDraining || (this.#servers.get(entry.key)?.underWay ?? 0) > 0,
+    );
+    const askedAt = performance.now();
+    const leases = new Set(
+      await store.servers.own(
+        { id: this.#id, address },
+        wanted.map(({ lease }) => lease),
+        leaseMs,
+      ),
+    );
+    // A margin, so that the store never gives it to another while it is ours by our own clock.
+    for (const lease of leases) this.#ownedUntil.set(lease, askedAt + leaseMs * 0.9);
+    for (const lease of this.#ownedUntil.keys()) if (!leases.has(lease)) this.#ownedUntil.delete(lease);
+    const ours = new Map(wanted.filter(({ lease }) => leases.has(lease)).map((one) => [one.entry.key, one]));
+    const isSame = (key: string): boolean => {
+      const now = ours.get(key);
+      return now !== undefined && this.#opened.get(key) === JSON.stringify(now.settings);
+    };
+    await Promise.all([...this.#servers.keys()].filter((key) => !isSame(key)).map((key) => this.#letGo(key)));
+    const opening = [...ours.values()].filter(({ entry }) => !this.#servers.has(entry.key));
+    if (opening.length === 0 || this.#isDraining) return;
+    const known = new Map((await store.tools.list())!.servers.map((server) => [server.key, server]));
+    for (const one of opening) this.#openServer(one, known.get(one.entry.key));
+  }
+
+  readonly #opened = new Map<string, string>();
+
+  #openServer({ settings, entry }: Wanted, known: ServerCatalogue | undefined): void {
+    const { store, open, log, diagnose, observer } = this.#parts;
+    const server = new UpstreamServer({
+      settings,
+      entry,
+      known,
+      open: (principal, signal) => open(settings, principal, signal),
+      publish: (catalogue) => store.servers.publish(catalogue),
+      log,
+      diagnose,
+      onConnected: (isConnected) => observer.connected(entry.id, isConnected),
+    });
+    this.#servers.set(entry.key, server);
+    this.#opened.set(entry.key, JSON.stringify(settings));
+    server.start();
+  }
+
+  async #letGo(key: string): Promise<void> {
+    const server = this.#servers.get(key)!;
+    this.#servers.delete(key);
+    this.#opened.delete(key);
+    await server.close();
+    this.#parts.observer.connected(
+      this.#wanted.get(key)?.entry.id ?? key.replace(/_[0-9a-f]{8}$/, ''),
+      undefined,
+    );
+  }
+
+  /** Takes the tools of servers that nobody wants and nobody owns off the list (BEHAVIOURS 159). */
+  async #retire(): Promise<void> {
+    const { store, log } = this.#parts;
+    const kept = (await store.tools.list(this.#revision)) ?? undefined;
+    if (kept !== undefined) {
+      this.#revision = kept.revision;
+      this.#offering = kept.servers.filter(({ tools }) => tools.length > 0);
+    }
+    const unwanted = this.#offering.filter(({ key }) => !this.#wanted.has(key));
+    if (unwanted.length === 0) return;
+    const owned = new Set([...(await store.servers.owners()).keys()].map((lease) => lease.split('#', 1)[0]));
+    for (const server of unwanted) {
+      if (owned.has(server.key)) continue;
+      await store.servers.publish({ ...server, tools: [] });
+      log.info({ server: server.id }, 'server retired');
+    }
+  }
+
+  #revision: number | undefined;
+  #offering: readonly ServerCatalogue[] = [];
+
+  /**
+   * Takes no more calls, ends those that it has, for `patienceMs` at most, and gives its servers up, each
+   * as soon as it has none.
+   */
+  async stop(patienceMs: number): Promise<void> {
+    this.#isDraining = true;
+    const until = performance.now() + patienceMs;
+    while (performance.now() < until && [...this.#servers.values()].some(({ underWay }) => underWay > 0)) {
+      await this.#giveUpIdle();
+      await sleep(50);
+    }
+    this.#stopping.abort();
+    await this.#beating;
+    await Promise.all([...this.#servers.keys()].map((key) => this.#letGo(key)));
+    await this.#disown([...this.#ownedUntil.keys()]);
+  }
+
+  async #giveUpIdle(): Promise<void> {
+    const idle = [...this.#servers.values()].filter(({ underWay }) => underWay === 0).map(({ key }) => key);
+    if (idle.length === 0) return;
+    const leases = idle.map((key) => this.#wanted.get(key)?.lease).filter((lease) => lease !== undefined);
+    await Promise.all(idle.map((key) => this.#letGo(key)));
+    await this.#disown(leases);
+  }
+
+  async #disown(leases: readonly string[]): Promise<void> {
+    for (const lease of leases) this.#ownedUntil.delete(lease);
+    if (leases.length === 0) return;
+    await this.#parts.store.servers.disown(this.#id, leases).catch((error: unknown) => {
+      this.#parts.log.warn({ err: ensureError(error) }, 'servers not given up; their leases will run out');
+    });
+  }
+}

@@ -1,0 +1,164 @@
+import { ConnectionFault } from './connection.js';
+import {
+  clientName,
+  legacyVersions,
+  modernMeta,
+  modernVersion,
+  readServerInfo,
+  serverInfoKey,
+  type Era,
+} from './era.js';
+import { refusedFault, thrownFault } from './http-fault.js';
+import { maxSmallAnswerBytes, type HttpPeer, type Manner, type Reply } from './http-peer.js';
+import { isObject, writeMessage } from './json-rpc.js';
+
+/** What both ends agreed on. */
+export interface Agreement extends Manner {
+  readonly serverInfo: { readonly name: string; readonly version: string } | undefined;
+}
+
+export interface HandshakeOptions {
+  /** For messages. */
+  readonly host: string;
+  /** What was agreed last time: the other era is tried only when this one is refused. */
+  readonly era: Era | undefined;
+  readonly clientVersion: string;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Finds out how to speak with a server, and begins (BEHAVIOURS 91): `server/discover` of 2026-07-28 first, then
+ * `initialize`. A server that does not know `server/discover` says so in many ways, so every
+ * refusal but those that say nothing of the era (401, 403, 5xx) leads on to `initialize`.
+ *
+ * @throws ConnectionFault
+ */
+export async function shakeHands(peer: HttpPeer, options: HandshakeOptions): Promise<Agreement> {
+  if (options.era === 'legacy') {
+    try {
+      return await initialize(peer, options);
+    } catch (error) {
+      if (!(error instanceof ConnectionFault) || error.code !== 'protocol') throw error;
+      const found = await discover(peer, options);
+      if (found === undefined) throw error;
+      return found;
+    }
+  }
+  return (await discover(peer, options)) ?? (await initialize(peer, options));
+}
+
+/** @returns undefined when the server does not speak the modern era, or says nothing in a third of the time */
+async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agreement | undefined> {
+  const { host, timeoutMs, clientVersion } = options;
+  const patience = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const id = peer.nextId();
+  let isSent = false;
+  let reply: Reply;
+  try {
+    reply = await peer.ask({
+      id,
+      method: 'server/discover',
+      text: writeMessage('server/discover', { _meta: modernMeta(clientVersion) }, id),
+      headers: { 'mcp-protocol-version': modernVersion, 'mcp-method': 'server/discover' },
+      maxBytes: maxSmallAnswerBytes,
+      follow: 'all',
+      signal: AbortSignal.any([options.signal, patience.signal]),
+      onFirstByte: () => {
+        isSent = true;
+        timer ??= setTimeout(() => patience.abort(new Error('no answer in time')), timeoutMs / 3);
+      },
+    });
+  } catch (error) {
+    if (isSent && !options.signal.aborted && !(error instanceof ConnectionFault)) return undefined;
+    throw thrownFault(host, error);
+  } finally {
+    clearTimeout(timer);
+  }
+  if (reply.kind === 'status') {
+    const fault = refusedFault(host, reply, 'protocol');
+    if (fault.code !== 'protocol') throw fault;
+    return undefined;
+  }
+  if (reply.kind === 'broken' || reply.answer.kind === 'error') return undefined;
+  const { supportedVersions, _meta } = reply.answer.result;
+  if (!Array.isArray(supportedVersions) || !supportedVersions.includes(modernVersion)) return undefined;
+  const agreement: Agreement = {
+    era: 'modern',
+    protocolVersion: modernVersion,
+    serverInfo: readServerInfo(isObject(_meta) ? _meta[serverInfoKey] : undefined),
+  };
+  peer.agree(agreement, reply.url);
+  return agreement;
+}
+
+/**
+ * The handshake of the legacy era.
+ * @throws ConnectionFault
+ */
+export async function initialize(peer: HttpPeer, options: HandshakeOptions): Promise<Agreement> {
+  const { host, clientVersion, signal } = options;
+  const id = peer.nextId();
+  const params = {
+    protocolVersion: legacyVersions[0],
+    capabilities: {},
+    clientInfo: { name: clientName, version: clientVersion },
+  };
+  let reply: Reply;
+  try {
+    reply = await peer.ask({
+      id,
+      method: 'initialize',
+      text: writeMessage('initialize', params, id),
+      maxBytes: maxSmallAnswerBytes,
+      follow: 'all',
+      signal,
+    });
+  } catch (error) {
+    throw thrownFault(host, error);
+  }
+  if (reply.kind !== 'answer') throw refusedFault(host, reply, signal.aborted ? 'unreachable' : 'protocol');
+  if (reply.answer.kind === 'error')
+    throw new ConnectionFault('protocol', `${host} refuses initialize with error ${reply.answer.code}`);
+  const { protocolVersion, serverInfo } = reply.answer.result;
+  const version = legacyVersions.find((known) => known === protocolVersion);
+  if (version === undefined)
+    throw new ConnectionFault('protocol', `${host} speaks ${revisionName(protocolVersion)}, which we do not`);
+  const sessionId = readSessionId(host, reply.headers['mcp-session-id']);
+  const agreement: Agreement = {
+    era: 'legacy',
+    protocolVersion: version,
+    serverInfo: readServerInfo(serverInfo),
+    ...(sessionId !== undefined && { sessionId }),
+  };
+  peer.agree(agreement, reply.url);
+  await confirm(peer, options);
+  return agreement;
+}
+
+/** `notifications/initialized`. Whatever a success says is fine; some servers answer `null`. */
+async function confirm(peer: HttpPeer, { host, signal }: HandshakeOptions): Promise<void> {
+  const method = 'notifications/initialized';
+  let told;
+  try {
+    told = await peer.tell(writeMessage(method, undefined), method, signal);
+  } catch (error) {
+    throw thrownFault(host, error);
+  }
+  if (told.status < 200 || told.status >= 300)
+    throw refusedFault(host, { kind: 'status', headers: {}, ...told }, 'unreachable');
+}
+
+function revisionName(version: unknown): string {
+  return typeof version === 'string' && /^[\w.-]{1,40}$/.test(version)
+    ? `revision ${version}`
+    : 'no revision of MCP that has a name';
+}
+
+/** @throws ConnectionFault `protocol` for an id that no header could carry back */
+function readSessionId(host: string, header: string | string[] | undefined): string | undefined {
+  if (header === undefined || header === '') return undefined;
+  if (typeof header === 'string' && /^[\x21-\x7e]{1,4096}$/.test(header)) return header;
+  throw new ConnectionFault('protocol', `${host} gave a session id that is not visible ASCII`);
+}

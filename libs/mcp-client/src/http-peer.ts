@@ -1,0 +1,364 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { exactNumber, isInexactNumber, type Progress } from '@holdfast/run';
+import type { Era } from './era.js';
+import { headerValue } from './header-value.js';
+import { BodyFault, discard, readEvents, readText, type ByteBudget, type ServerEvent } from './http-body.js';
+import type { HttpWire, WireAnswer, WireRequest } from './http-wire.js';
+import {
+  isAnswerTo,
+  readError,
+  readMessages,
+  writeReply,
+  type RpcAnswer,
+  type RpcMessage,
+} from './json-rpc.js';
+
+/** One request of ours. */
+export interface Question extends Pick<
+  WireRequest,
+  'beforeFirstByte' | 'onFirstByte' | 'onRedirect' | 'follow' | 'signal'
+> {
+  readonly id: number;
+  readonly method: string;
+  /** The whole message. */
+  readonly text: string;
+  /** The tool, for `Mcp-Name`. */
+  readonly name?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly maxBytes: number;
+}
+
+/** What came back: facts only. */
+export type Reply =
+  | {
+      readonly kind: 'answer';
+      readonly answer: RpcAnswer;
+      readonly headers: IncomingHttpHeaders;
+      readonly url: URL;
+    }
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      readonly headers: IncomingHttpHeaders;
+      /** The JSON-RPC error in the body of a 400 or 404. */
+      readonly error?: { readonly code: number; readonly message: string };
+      readonly isOffOrigin: boolean;
+    }
+  /** A success that holds no answer, or a body that broke off. */
+  | { readonly kind: 'broken'; readonly reason: string };
+
+/** How one speaks with the server once that is agreed. */
+export interface Manner {
+  readonly era: Era;
+  readonly protocolVersion: string;
+  readonly sessionId?: string;
+}
+
+export const maxSmallAnswerBytes = 256 * 1024;
+const maxReplies = 8;
+const defaultRetryMs = 1_000;
+/** A server may wish to be asked again at once, and end each stream at once. */
+const minRetryMs = 100;
+const maxRetryMs = 30_000;
+
+/**
+ * The server as one speaks with it over Streamable HTTP: questions with their answers, and what it says
+ * by itself. Knows nothing of tools.
+ */
+export class HttpPeer {
+  readonly #wire: HttpWire;
+  readonly #progress = new Map<number, (progress: Progress) => void>();
+  readonly #changed = new Set<() => void>();
+  readonly #closing: AbortSignal;
+  #manner: Manner | undefined;
+  #lastId = 0;
+  #replies = 0;
+  #ignored = 0;
+
+  constructor(wire: HttpWire, closing: AbortSignal) {
+    this.#wire = wire;
+    this.#closing = closing;
+  }
+
+  /** Messages that nobody waited for: unknown ids, second answers, what is no message. */
+  get ignored(): number {
+    return this.#ignored;
+  }
+
+  /** Whether there is nothing left over which answers could come. Plain HTTP connects anew each time. */
+  get isGone(): boolean {
+    return false;
+  }
+
+  nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+
+  /** From now on requests go to `url` in this manner. */
+  agree(manner: Manner, url: URL): void {
+    this.#manner = manner;
+    this.#wire.url = url;
+  }
+
+  onToolsChanged(listener: () => void): void {
+    this.#changed.add(listener);
+  }
+
+  toolsChanged(): void {
+    for (const listener of this.#changed) listener();
+  }
+
+  /** Passes on the progress of the request with this token until the given function is called. */
+  onProgress(token: number, listener: (progress: Progress) => void): () => void {
+    this.#progress.set(token, listener);
+    return () => this.#progress.delete(token);
+  }
+
+  /**
+   * Asks, and reads on until the answer is there.
+   * @throws what the network, the signal or `beforeFirstByte` threw before the head of an answer came
+   */
+  async ask({ id, method, text, name, headers, maxBytes, ...request }: Question): Promise<Reply> {
+    const answer = await this.#wire.request({
+      ...request,
+      method: 'POST',
+      headers: { ...headers, ...this.headers(method, name), ...jsonBody },
+      body: text,
+    });
+    try {
+      if (answer.status < 200 || answer.status >= 300) return await readRefusal(answer);
+      const found = await this.#readAnswer(answer, id, maxBytes, request.signal);
+      return typeof found === 'string'
+        ? { kind: 'broken', reason: found }
+        : { kind: 'answer', answer: found, headers: answer.headers, url: answer.url };
+    } catch (error) {
+      return { kind: 'broken', reason: error instanceof BodyFault ? error.message : 'the answer broke off' };
+    } finally {
+      discard(answer.body);
+    }
+  }
+
+  /** Sends what has no answer; resolves to the status. */
+  async tell(
+    text: string,
+    method: string,
+    signal: AbortSignal,
+  ): Promise<{ status: number; isOffOrigin: boolean }> {
+    const { status, body, isOffOrigin } = await this.#wire.request({
+      method: 'POST',
+      headers: { ...this.headers(method), ...jsonBody },
+      body: text,
+      follow: 'all',
+      signal,
+    });
+    discard(body);
+    return { status, isOffOrigin };
+  }
+
+  /** A stream on which the server speaks by itself, or from where another stream broke off. */
+  async openStream(lastEventId: string | undefined, signal: AbortSignal): Promise<WireAnswer> {
+    return this.#wire.request({
+      method: 'GET',
+      headers: {
+        ...this.headers(),
+        accept: 'text/event-stream',
+        ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+      },
+      follow: 'all',
+      signal,
+    });
+  }
+
+  /** Asks for what is answered by a stream without an end. */
+  async openQuestion(method: string, text: string, signal: AbortSignal): Promise<WireAnswer> {
+    return this.#wire.request({
+      method: 'POST',
+      headers: { ...this.headers(method), ...jsonBody },
+      body: text,
+      follow: 'all',
+      signal,
+    });
+  }
+
+  /** Ends the session, where there is one. */
+  async endSession(signal: AbortSignal): Promise<void> {
+    if (this.#manner?.sessionId === undefined) return;
+    const { body } = await this.#wire.request({
+      method: 'DELETE',
+      headers: this.headers(),
+      follow: 'none',
+      signal,
+    });
+    discard(body);
+  }
+
+  /** What the agreed manner wants in the head of a request. */
+  headers(method?: string, name?: string): Record<string, string> {
+    const { era, protocolVersion, sessionId } = this.#manner ?? {};
+    return {
+      ...(protocolVersion !== undefined && { 'mcp-protocol-version': protocolVersion }),
+      ...(sessionId !== undefined && { 'mcp-session-id': sessionId }),
+      ...(era === 'modern' && method !== undefined && { 'mcp-method': method }),
+      ...(era === 'modern' && name !== undefined && { 'mcp-name': headerValue(name) }),
+    };
+  }
+
+  /** Takes what is not an answer to the question at hand. */
+  receive(message: RpcMessage): void {
+    if (message.kind === 'request') this.#reply(message);
+    else if (message.kind !== 'notification') this.#ignored += 1;
+    else if (message.method === 'notifications/tools/list_changed') this.toolsChanged();
+    else if (message.method === 'notifications/progress') {
+      const token = Number(message.params['progressToken']);
+      const progress = readProgress(message.params);
+      if (progress !== undefined) this.#progress.get(token)?.(progress);
+    }
+  }
+
+  /** Reads the messages of one event; what is no JSON is counted, and the next may be good again. */
+  readEvent({ type, data }: ServerEvent): readonly RpcMessage[] {
+    if (type !== 'message' || data === '') return [];
+    try {
+      return readMessages(data);
+    } catch {
+      return [{ kind: 'noise' }];
+    }
+  }
+
+  /** Answers a request of the server by a POST of its own. In the modern era servers have none. */
+  #reply(request: RpcMessage & { kind: 'request' }): void {
+    // Bounded: a server may ask faster than it reads.
+    if (this.#manner?.era !== 'legacy' || this.#replies >= maxReplies) {
+      this.#ignored += 1;
+      return;
+    }
+    this.#replies += 1;
+    const signal = AbortSignal.any([this.#closing, AbortSignal.timeout(10_000)]);
+    this.tell(writeReply(request), request.method, signal)
+      .catch(() => {})
+      .finally(() => {
+        this.#replies -= 1;
+      });
+  }
+
+  /** @returns the answer, or why there is none */
+  async #readAnswer(
+    answer: WireAnswer,
+    id: number,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<RpcAnswer | string> {
+    const budget = { left: maxBytes };
+    const encoding = answer.headers['content-encoding'];
+    if (encoding !== undefined && encoding !== 'identity') return 'the answer is compressed, unasked';
+    switch (mediaType(answer)) {
+      case 'application/json':
+        return (
+          this.#find(readJson(await readText(answer.body, budget)), id) ?? 'the answer is to another request'
+        );
+      case 'text/event-stream':
+        return this.#readStream(answer, id, budget, signal);
+      default:
+        return `the answer (status ${answer.status}) is neither JSON nor an event stream`;
+    }
+  }
+
+  /** Reads a stream to our answer, taking it up again where it breaks off and has ids. */
+  async #readStream(
+    first: WireAnswer,
+    id: number,
+    budget: ByteBudget,
+    signal: AbortSignal,
+  ): Promise<RpcAnswer | string> {
+    let stream: WireAnswer | undefined = first;
+    let lastId: string | undefined;
+    let retryMs = defaultRetryMs;
+    for (;;) {
+      try {
+        if (stream !== undefined) {
+          for await (const event of readEvents(stream.body, budget)) {
+            lastId = event.lastId ?? lastId;
+            retryMs = event.retryMs ?? retryMs;
+            const found = this.#find(this.readEvent(event), id);
+            if (found !== undefined) return found;
+          }
+        }
+      } catch (error) {
+        if (error instanceof BodyFault) return error.message;
+      } finally {
+        if (stream !== undefined && stream !== first) discard(stream.body);
+      }
+      if (lastId === undefined || !this.#isResumable) return 'the stream ended before the answer';
+      await delay(Math.min(Math.max(retryMs, minRetryMs), maxRetryMs), undefined, { signal });
+      stream = await this.openStream(lastId, signal).catch(() => undefined);
+      if (stream === undefined || stream.status >= 500) {
+        if (stream !== undefined) discard(stream.body);
+        stream = undefined;
+      } else if (stream.status !== 200 || mediaType(stream) !== 'text/event-stream') {
+        discard(stream.body);
+        return 'the stream ended before the answer, and cannot be taken up again';
+      }
+    }
+  }
+
+  get #isResumable(): boolean {
+    return this.#manner?.era === 'legacy' && this.#manner.protocolVersion !== '2024-11-05';
+  }
+
+  /** The answer to our request among these messages; the rest is received. */
+  #find(messages: readonly RpcMessage[], id: number): RpcAnswer | undefined {
+    let found: RpcAnswer | undefined;
+    for (const message of messages) {
+      if (found === undefined && message.kind === 'answer' && isAnswerTo(id, message.id))
+        found = message.answer;
+      else this.receive(message);
+    }
+    return found;
+  }
+}
+
+export const jsonBody = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+
+export function mediaType({ headers }: { readonly headers: IncomingHttpHeaders }): string {
+  return (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase();
+}
+
+function readJson(text: string): readonly RpcMessage[] {
+  try {
+    return readMessages(text);
+  } catch (cause) {
+    throw new BodyFault('the answer is no JSON', { cause });
+  }
+}
+
+/** Only a 400 or 404 means another thing with one body than with another. */
+export async function readRefusal({ status, headers, body, isOffOrigin }: WireAnswer): Promise<Reply> {
+  const refusal = { kind: 'status', status, headers, isOffOrigin } as const;
+  if (status !== 400 && status !== 404) return refusal;
+  try {
+    const error = readError(await readText(body, { left: maxSmallAnswerBytes }));
+    return error === undefined ? refusal : { ...refusal, error };
+  } catch {
+    return refusal;
+  }
+}
+
+function readProgress({ progress, total, message }: Readonly<Record<string, unknown>>): Progress | undefined {
+  const value = number(progress);
+  if (value === undefined) return undefined;
+  const readTotal = number(total);
+  return {
+    value,
+    ...(readTotal !== undefined && { total: readTotal }),
+    ...(typeof message === 'string' && { message: message.slice(0, maxProgressMessage) }),
+  };
+}
+
+const maxProgressMessage = 1_000;
+
+function number(value: unknown): number | undefined {
+  if (isInexactNumber(value)) return exactNumber(value);
+  return typeof value === 'number' ? value : undefined;
+}

@@ -1,0 +1,93 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { ensureError, type Principal } from '@holdfast/run';
+import type { GuardSettings } from './address-guard.js';
+import type { ChildGuard } from './child-guard.js';
+import { ConnectionFault, type Connection } from './connection.js';
+import type { Era } from './era.js';
+import { connectHttp } from './http-connection.js';
+import { connectLegacySse } from './legacy-sse-connection.js';
+import type { Log } from './log.js';
+import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
+import { serverKey } from './server-identity.js';
+import type { HttpSettings, ServerSettings } from './server-settings.js';
+import { connectStdio } from './stdio-connection.js';
+
+/** What connections of a deployment have in common. */
+export interface Deployment {
+  readonly guard: Omit<GuardSettings, 'allowedHosts'>;
+  readonly placeholders: PlaceholderValues;
+  readonly children: ChildGuard;
+  /** The version of ours that servers are told. */
+  readonly version: string;
+  readonly log: Log;
+}
+
+/** Gives the headers of one caller (BEHAVIOURS 121). It is asked at each connect; what it throws is logged and not shown. */
+type Credentials = (caller: {
+  readonly server: string;
+  readonly principal: Principal | null;
+}) => Promise<Readonly<Record<string, string>>> | Readonly<Record<string, string>>;
+
+export type OpenConnection = (
+  settings: ServerSettings,
+  principal: Principal | null,
+  signal: AbortSignal,
+) => Promise<Connection>;
+
+/** How connections are opened here: placeholders and credentials are read anew for each (BEHAVIOURS 118, 123). */
+export function connectionOpener(deployment: Deployment): OpenConnection {
+  const { guard, placeholders, children, version, log } = deployment;
+  /** What each server spoke last time, for callers with connections of their own as well. */
+  const eras = new Map<string, Era>();
+  return async (settings, principal, signal) => {
+    const { id, name, transport, connectTimeoutMs } = settings;
+    if (transport.kind === 'stdio') {
+      const filled = await fillPlaceholders(name, transport, placeholders);
+      return connectStdio({
+        server: name,
+        settings: filled.settings,
+        secrets: filled.secrets,
+        environment: placeholders.environment,
+        guard: children,
+        clientInfo: { name: 'holdfast', version },
+        connectTimeoutMs,
+        signal,
+        log,
+      });
+    }
+    const { settings: http } = await fillPlaceholders(name, transport, placeholders);
+    const key = serverKey(id, transport);
+    const era = eras.get(key);
+    const options = {
+      url: http.url,
+      headers: { ...http.headers, ...(await callerHeaders(settings, http, principal)) },
+      guard: { ...guard, ...(http.allowedHosts && { allowedHosts: http.allowedHosts }) },
+      connectTimeoutMs,
+      clientVersion: version,
+      log,
+      signal,
+    };
+    if (http.kind === 'sse') return connectLegacySse(options);
+    const connection = await connectHttp({ ...options, ...(era && { era }) });
+    eras.set(key, connection.era);
+    return connection;
+  };
+}
+
+/** The listing is for all callers, and is made as nobody (BEHAVIOURS R15). */
+async function callerHeaders(
+  { id: server, name }: ServerSettings,
+  { credentialsModule }: HttpSettings,
+  principal: Principal | null,
+): Promise<Readonly<Record<string, string>>> {
+  if (credentialsModule === undefined) return {};
+  try {
+    const module = (await import(pathToFileURL(resolve(credentialsModule)).href)) as { default: Credentials };
+    return await module.default({ server, principal });
+  } catch (thrown) {
+    throw new ConnectionFault('variable', `${name}: its credentials module gave no headers for this caller`, {
+      cause: ensureError(thrown),
+    });
+  }
+}

@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensureError, type Principal } from '@holdfast/run';
+import { ConnectionFault, naming, type Connection } from './connection.js';
+
+/** Opens one connection: with the credentials of `principal` where callers have their own. */
+export type Open = (principal: Principal | null, signal: AbortSignal) => Promise<Connection>;
+
+export interface PoolSettings {
+  /** The server's name, for people. */
+  readonly server: string;
+  /** Whether each caller has a connection of his own (BEHAVIOURS R15). */
+  readonly perPrincipal: boolean;
+  /** Attempts in all (BEHAVIOURS 87). */
+  readonly connectRetries: number;
+  readonly connectBackoffMs: number;
+  /** A caller's own connection is closed after this silence. */
+  readonly idleMs: number;
+}
+
+interface Place {
+  connection: Connection | undefined;
+  opening: Promise<Connection> | undefined;
+  lastUsed: number;
+}
+
+const trouble: ReadonlySet<ConnectionFault['code']> = new Set(['unreachable']);
+
+/** The connections to one server: one that all share, or one a caller. Opened when needed, and again when lost. */
+export class Pool {
+  readonly #open: Open;
+  readonly #settings: PoolSettings;
+  readonly #random: () => number;
+  readonly #onOpened: (connection: Connection, isShared: boolean) => void;
+  readonly #places = new Map<string, Place>();
+  readonly #closing = new AbortController();
+  readonly #sweep: NodeJS.Timeout;
+
+  constructor(
+    open: Open,
+    settings: PoolSettings,
+    onOpened: (connection: Connection, isShared: boolean) => void,
+    random: () => number = Math.random,
+  ) {
+    this.#open = open;
+    this.#settings = settings;
+    this.#onOpened = onOpened;
+    this.#random = random;
+    this.#sweep = setInterval(() => this.#closeIdle(), Math.min(settings.idleMs, 60_000)).unref();
+  }
+
+  /** Whether a connection is open, to anybody. */
+  get isConnected(): boolean {
+    return [...this.#places.values()].some(({ connection }) => connection?.isOpen === true);
+  }
+
+  /**
+   * The connection for a caller; for null the one that all share, or that lists for all.
+   * Who waits for the same one waits for the same attempt to open it.
+   *
+   * @throws ConnectionFault why there is none
+   */
+  async get(principal: Principal | null): Promise<Connection> {
+    const key =
+      this.#settings.perPrincipal && principal !== null
+        ? JSON.stringify([principal.realm, principal.id])
+        : '';
+    let place = this.#places.get(key);
+    if (place === undefined)
+      this.#places.set(key, (place = { connection: undefined, opening: undefined, lastUsed: 0 }));
+    place.lastUsed = performance.now();
+    if (place.connection?.isOpen === true) return place.connection;
+    place.opening ??= this.#reopen(place, key === '' ? null : principal).finally(
+      () => (place.opening = undefined),
+    );
+    return place.opening;
+  }
+
+  /** Lets go of a connection that is good for nothing any more; the next caller opens another. */
+  drop(connection: Connection): void {
+    for (const place of this.#places.values()) {
+      if (place.connection !== connection) continue;
+      place.connection = undefined;
+      void connection.close();
+    }
+  }
+
+  async #reopen(place: Place, principal: Principal | null): Promise<Connection> {
+    if (place.connection !== undefined) this.drop(place.connection);
+    const { connectRetries, connectBackoffMs } = this.#settings;
+    for (let tries = 1; ; tries++) {
+      try {
+        const connection = await this.#open(principal, this.#closing.signal);
+        if (this.#closing.signal.aborted) {
+          void connection.close();
+          throw closed();
+        }
+        place.connection = connection;
+        this.#onOpened(connection, principal === null);
+        return connection;
+      } catch (thrown) {
+        if (this.#closing.signal.aborted) throw closed();
+        const fault = naming(this.#settings.server, toFault(thrown));
+        if (tries >= connectRetries || !trouble.has(fault.code)) throw fault;
+        const pauseMs = connectBackoffMs * 2 ** (tries - 1) * (0.5 + this.#random() / 2);
+        await sleep(pauseMs, undefined, { signal: this.#closing.signal }).catch(() => {});
+      }
+    }
+  }
+
+  #closeIdle(): void {
+    const since = performance.now() - this.#settings.idleMs;
+    for (const [key, { connection, opening, lastUsed }] of this.#places) {
+      if (key === '' || opening !== undefined || lastUsed > since) continue;
+      this.#places.delete(key);
+      void connection?.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sweep);
+    this.#closing.abort();
+    const places = [...this.#places.values()];
+    this.#places.clear();
+    await Promise.all(places.map(({ connection }) => connection?.close()));
+  }
+}
+
+function closed(): ConnectionFault {
+  return new ConnectionFault('unreachable', 'this connector no longer has the server');
+}
+
+/** What a module of the deployment, or a fault of ours, threw is not for callers to read. */
+function toFault(thrown: unknown): ConnectionFault {
+  if (thrown instanceof ConnectionFault) return thrown;
+  return new ConnectionFault('unreachable', 'the connection could not be prepared', {
+    cause: ensureError(thrown),
+  });
+}

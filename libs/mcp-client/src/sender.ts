@@ -1,0 +1,216 @@
+import {
+  parseJson,
+  type CallErrorName,
+  type Progress,
+  type UpstreamOutcome,
+  type UpstreamRequest,
+} from '@holdfast/run';
+import {
+  compileUntrustedSchema,
+  paramHeadersOf,
+  recordUpstreamResult,
+  type JsonSchema,
+  type SchemaCheck,
+  type ServerRules,
+  type UpstreamTool,
+} from '@holdfast/tools';
+import type { Connection, ConnectionFault, Sent } from './connection.js';
+import type { Pool } from './pool.js';
+import { Turns } from './turns.js';
+
+export interface SendParts {
+  readonly pool: Pool;
+  /** The server's name, for people. */
+  readonly name: string;
+  readonly rules: ServerRules;
+  /** The tool as the server publishes it now; undefined when it does not. */
+  readonly toolOf: (name: string) => UpstreamTool | undefined;
+}
+
+export interface CallOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: Progress) => void;
+  /**
+   * Makes the dispatch mark, and makes sure that the server is still ours. Awaited just before the first byte
+   * of a call leaves.
+   */
+  readonly mark: () => Promise<'won' | 'lost' | 'stale'>;
+  /** Throws when the server is no longer ours. */
+  readonly assertOwned: () => void;
+}
+
+/** Why a call that was ready did not leave. */
+class NotMarked extends Error {
+  readonly why: 'lost' | 'stale';
+
+  constructor(why: 'lost' | 'stale') {
+    super('the call is not ours to send');
+    this.why = why;
+  }
+}
+
+/**
+ * Sends calls to one server: in turn, reconnecting before a send where the connection is gone, and each
+ * at most once, but for the one resend of a call that a lost session refused (BEHAVIOURS 127–136, R16).
+ */
+export class Sender {
+  readonly #parts: SendParts;
+  readonly #turns: Turns;
+
+  constructor(parts: SendParts) {
+    this.#parts = parts;
+    this.#turns = new Turns(parts.rules.concurrency);
+  }
+
+  /** How many calls are under way. */
+  get underWay(): number {
+    return this.#turns.inside;
+  }
+
+  /** Rejects only with what `assertOwned` or `mark` threw. */
+  async call(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
+    const leave = await this.#turns.enter(options.signal);
+    if (leave === undefined)
+      return notSent('MCPConnectionError', 'the call was given up before its turn came');
+    try {
+      return await this.#send(request, options);
+    } finally {
+      leave();
+    }
+  }
+
+  async #send(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
+    const { pool, name, toolOf, rules } = this.#parts;
+    let isMarked = false;
+    const beforeSend = async (): Promise<void> => {
+      options.assertOwned();
+      if (request.isResendable || isMarked) return;
+      const mark = await options.mark();
+      if (mark !== 'won') throw new NotMarked(mark);
+      isMarked = true;
+    };
+    let sessionsLost = 0;
+    for (let tries = 1; ; tries++) {
+      let connection: Connection;
+      try {
+        connection = await pool.get(request.principal);
+      } catch (fault) {
+        return noConnection(fault as ConnectionFault);
+      }
+      const tool = toolOf(request.tool);
+      if (tool === undefined)
+        return notSent(
+          'ToolWithdrawn',
+          `${name} does not publish ${request.tool} any more; list the tools again`,
+        );
+      let sent: Sent;
+      try {
+        sent = await connection.send(
+          {
+            tool: request.tool,
+            arguments: request.arguments,
+            meta: { ...request.meta, idempotency_key: request.runId },
+            paramHeaders: paramHeadersOf(
+              tool.inputSchema,
+              parseJson(request.arguments) as Record<string, unknown>,
+            ),
+          },
+          {
+            beforeSend,
+            signal: options.signal,
+            timeoutMs: request.timeoutMs,
+            onProgress: options.onProgress,
+          },
+        );
+      } catch (error) {
+        if (!(error instanceof NotMarked)) throw error;
+        if (error.why === 'stale') return notSent('MCPConnectionError', 'another attempt has the call');
+        return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
+      }
+      switch (sent.kind) {
+        case 'result':
+          return ended(name, tool, rules, sent.result);
+        case 'error':
+          return refused('MCPToolError', `${name} answered with error ${sent.code}: ${sent.message}`);
+        case 'status': {
+          // The next call begins with a new handshake, and reads its credentials again (BEHAVIOURS 123).
+          if (sent.status === 401 || sent.status === 403) pool.drop(connection);
+          return refusedStatus(name, sent);
+        }
+        case 'session-lost':
+          pool.drop(connection);
+          if (++sessionsLost > 1)
+            return refused(
+              'MCPConnectionError',
+              `${name} answered 404 to a new session as well; nothing ran`,
+            );
+          continue;
+        case 'not-sent':
+          pool.drop(connection);
+          if (options.signal.aborted || tries >= 2)
+            return notSent(
+              'MCPConnectionError',
+              `${name} cannot be reached: ${sent.reason}; nothing was sent`,
+            );
+          continue;
+        case 'lost':
+          // What was asked for may still be under way on this connection; a new one is for new calls.
+          if (sent.why === 'dropped') pool.drop(connection);
+          return { kind: 'unknown', why: sent.why, message: `${name}: ${sent.reason}` };
+      }
+    }
+  }
+}
+
+/** A result that is none ran all the same, so nothing is sent again because of it. */
+function ended(
+  name: string,
+  { outputSchema }: UpstreamTool,
+  rules: ServerRules,
+  raw: unknown,
+): UpstreamOutcome {
+  const checkOutput = outputSchema && rules.resultMode === 'passthrough' ? checkOf(outputSchema) : undefined;
+  const recorded = recordUpstreamResult(raw, { ...rules, checkOutput });
+  if (recorded.kind === 'malformed') {
+    const error = `${name} answered with what is no tool result: ${recorded.problem}`;
+    return { kind: 'ran', result: '{"content":[]}', error };
+  }
+  const { result, error } = recorded;
+  return { kind: 'ran', result, ...(error !== undefined && { error }) };
+}
+
+const checks = new WeakMap<JsonSchema, SchemaCheck>();
+
+/** Compiled once for as long as a catalogue holds the schema. */
+function checkOf(schema: JsonSchema): SchemaCheck {
+  let check = checks.get(schema);
+  if (check === undefined) checks.set(schema, (check = compileUntrustedSchema(schema)));
+  return check;
+}
+
+function noConnection(fault: ConnectionFault): UpstreamOutcome {
+  if (fault.code === 'auth') return refused('MCPAuthError', fault.message);
+  return notSent('MCPConnectionError', `${fault.message}; nothing was sent`);
+}
+
+function refusedStatus(
+  name: string,
+  { status, retryAfterMs }: Extract<Sent, { kind: 'status' }>,
+): UpstreamOutcome {
+  if (status === 401 || status === 403) {
+    return refused(
+      'MCPAuthError',
+      `${name} refused the credentials (${status}); nothing ran. Correct them and call again`,
+    );
+  }
+  const message = `${name} refused the call with HTTP status ${status}; nothing ran`;
+  return { ...refused('MCPConnectionError', message), ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}
+
+function refused(name: CallErrorName, message: string): Extract<UpstreamOutcome, { kind: 'refused' }> {
+  return { kind: 'refused', name, message };
+}
+
+function notSent(name: CallErrorName, message: string): UpstreamOutcome {
+  return { kind: 'not_sent', name, message };
+}

@@ -1,0 +1,43 @@
+import type { ServerRules } from '@holdfast/tools';
+
+/** One upstream server as an operator wrote it, checked and with its defaults (BEHAVIOURS §4a). Placeholders are still in it. */
+export interface ServerSettings {
+  readonly id: string;
+  readonly name: string;
+  readonly enabled: boolean;
+  /** Not ready, and gone for good, without it (BEHAVIOURS X7). */
+  readonly required: boolean;
+  readonly transport: HttpSettings | StdioSettings;
+  readonly rules: ServerRules;
+  readonly connectTimeoutMs: number;
+  /** Attempts in all. */
+  readonly connectRetries: number;
+  readonly connectBackoffMs: number;
+  readonly maxToolPages: number;
+  readonly maxTools: number;
+  /** How long a catalogue is served before it is listed again in the background; undefined: until the server says that it changed. */
+  readonly cacheTtlMs?: number;
+  readonly placement: 'single' | 'every';
+  readonly sessionScope: 'server' | 'principal';
+}
+
+export interface HttpSettings {
+  readonly kind: 'http' | 'sse';
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Plain http beyond loopback, for a host in `allowedHosts` (BEHAVIOURS 142). */
+  readonly allowHttp: boolean;
+  readonly allowedHosts?: readonly string[];
+  /** A module whose default export gives headers for a caller; then each caller has a connection of his own (BEHAVIOURS 121). */
+  readonly credentialsModule?: string;
+}
+
+export interface StdioSettings {
+  readonly kind: 'stdio';
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** `allow-list`: a few harmless variables and its own; `scrub`: all but those that look like credentials. */
+  readonly envPolicy: 'allow-list' | 'scrub';
+}

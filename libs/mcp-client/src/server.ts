@@ -1,0 +1,248 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensureError, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
+import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
+import { ConnectionFault, type Connection } from './connection.js';
+import { listTools } from './listing.js';
+import type { Log } from './log.js';
+import type { Diagnostic } from './diagnostic.js';
+import { Pool, type Open } from './pool.js';
+import { Sender, type CallOptions } from './sender.js';
+import type { ServerSettings } from './server-settings.js';
+
+export interface ServerParts {
+  readonly settings: ServerSettings;
+  /** The catalogue as it is in the store; undefined before the server was ever connected. */
+  readonly known: ServerCatalogue | undefined;
+  /** What the catalogue is built on: everything but the tools. */
+  readonly entry: Omit<ServerCatalogue, 'tools'>;
+  readonly open: Open;
+  readonly publish: (catalogue: ServerCatalogue) => Promise<void>;
+  readonly log: Log;
+  readonly diagnose: (diagnostic: Diagnostic) => void;
+  readonly onConnected: (isConnected: boolean) => void;
+}
+
+/** Between two tries to connect in the background, doubling (BEHAVIOURS 157). */
+const firstPauseMs = 5_000;
+const longestPauseMs = 300_000;
+/** Between two listings that a server asked for; doubling while they bring nothing new (BEHAVIOURS 89, F77). */
+const firstListPauseMs = 1_000;
+const longestListPauseMs = 60_000;
+const idleCallerMs = 15 * 60_000;
+
+/**
+ * One upstream server while this connector owns it: connected and listed in the background, listed
+ * again when it says so, and called. Nothing that it does wrong reaches another server.
+ */
+export class UpstreamServer {
+  readonly #parts: ServerParts;
+  readonly #pool: Pool;
+  readonly #sender: Sender;
+  readonly #closing = new AbortController();
+  #tools: ReadonlyMap<string, UpstreamTool>;
+  #published: ServerCatalogue | undefined;
+  #wasListed = false;
+  #listing: Promise<void> | undefined;
+  #listAgain = false;
+  #listPauseMs = firstListPauseMs;
+  #tried!: () => void;
+  /** Resolves when the first attempt to connect and list is over, well or not. */
+  readonly firstTry = new Promise<void>((resolve) => (this.#tried = resolve));
+  #fault: string | undefined;
+
+  constructor(parts: ServerParts) {
+    const { settings, entry, known } = parts;
+    this.#parts = parts;
+    this.#pool = new Pool(
+      parts.open,
+      {
+        server: entry.name,
+        perPrincipal: settings.sessionScope === 'principal',
+        connectRetries: settings.connectRetries,
+        connectBackoffMs: settings.connectBackoffMs,
+        idleMs: idleCallerMs,
+      },
+      (connection, isShared) => this.#onOpened(connection, isShared),
+    );
+    this.#published = known;
+    this.#tools = byName(known?.tools ?? []);
+    this.#sender = new Sender({
+      pool: this.#pool,
+      name: entry.name,
+      rules: entry.rules,
+      toolOf: (name) => this.#tools.get(name),
+    });
+  }
+
+  get key(): string {
+    return this.#parts.entry.key;
+  }
+
+  /** Whether its tools were read from the server itself, since it is ours. */
+  get isListed(): boolean {
+    return this.#wasListed;
+  }
+
+  /** Why it is not connected, for people; undefined while nothing is known to be wrong. */
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  get underWay(): number {
+    return this.#sender.underWay;
+  }
+
+  /** Connects in the background, for ever, until closed. */
+  start(): void {
+    void this.#connectUntilListed();
+  }
+
+  call(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
+    return this.#sender.call(request, options);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#pool.close();
+    await this.#listing;
+  }
+
+  async #connectUntilListed(): Promise<void> {
+    // The operator's rules count at once, also for a server that cannot be reached.
+    if (this.#published !== undefined) await this.#publish([...this.#tools.values()]);
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+      try {
+        await this.#pool.get(null);
+        await this.#list();
+        if (this.#wasListed) return;
+      } catch (error) {
+        this.#fail(error);
+      }
+      this.#tried();
+      await sleep(pauseMs * (0.75 + Math.random() / 2), undefined, {
+        signal: this.#closing.signal,
+        ref: false,
+      }).catch(() => {});
+      // A call may have connected it meanwhile.
+      if (this.#closing.signal.aborted || this.#wasListed) return;
+    }
+  }
+
+  #onOpened(connection: Connection, isShared: boolean): void {
+    this.#parts.onConnected(true);
+    if (!isShared && this.#wasListed) return;
+    connection.onToolsChanged(() => this.#listSoon());
+    // A server that comes back may be another version of itself.
+    if (this.#wasListed) this.#listSoon();
+    const { cacheTtlMs } = this.#parts.settings;
+    if (cacheTtlMs !== undefined) {
+      const timer = setInterval(() => {
+        if (connection.isOpen) this.#listSoon();
+        else clearInterval(timer);
+      }, cacheTtlMs).unref();
+    }
+  }
+
+  /** Lists again: at once, and once more later for whatever was said meanwhile. */
+  #listSoon(): void {
+    this.#listAgain = true;
+    this.#listing ??= this.#listWhileAsked().finally(() => (this.#listing = undefined));
+  }
+
+  async #listWhileAsked(): Promise<void> {
+    while (this.#listAgain && !this.#closing.signal.aborted) {
+      this.#listAgain = false;
+      const before = this.#published;
+      try {
+        await this.#list();
+      } catch (error) {
+        this.#fail(error);
+      }
+      this.#listPauseMs =
+        this.#published === before ? Math.min(this.#listPauseMs * 2, longestListPauseMs) : firstListPauseMs;
+      await sleep(this.#listPauseMs, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
+    }
+  }
+
+  /** @throws ConnectionFault; the tools of before stay then */
+  async #list(): Promise<void> {
+    const { settings, entry, log, diagnose } = this.#parts;
+    const connection = await this.#pool.get(null);
+    let listing;
+    try {
+      listing = await listTools(connection, entry.name, {
+        maxPages: settings.maxToolPages,
+        maxTools: settings.maxTools,
+        timeoutMs: settings.connectTimeoutMs,
+      });
+    } catch (error) {
+      // Its session may be what is wrong: the next try begins with a new one.
+      this.#pool.drop(connection);
+      throw error;
+    }
+    for (const { name, problem } of listing.leftOut) {
+      const message = `${entry.name} lists ${JSON.stringify(name)}, which is left out: ${problem}`;
+      diagnose({ section: 'servers', rule: 'server-entry-invalid', origin: entry.id, message });
+    }
+    const names = new Set(listing.tools.map(({ name }) => name));
+    const missing = (wanted: readonly string[]): string[] => wanted.filter((name) => !names.has(name));
+    const [unguarded] = missing(entry.rules.requiresApproval);
+    if (unguarded !== undefined) {
+      throw new ConnectionFault(
+        'listing',
+        `${entry.name} has no tool ${JSON.stringify(unguarded)}, which requires_approval names; correct the name`,
+      );
+    }
+    for (const name of missing([
+      ...(entry.rules.allow ?? []),
+      ...(entry.rules.deny ?? []),
+      ...Object.keys(entry.rules.overrides),
+    ]))
+      log.warn({ server: entry.id, tool: name }, 'the settings name a tool that the server does not have');
+    this.#tools = byName(listing.tools);
+    await this.#publish(listing.tools);
+    if (this.#closing.signal.aborted) return;
+    if (!this.#wasListed) {
+      const { protocolVersion, serverInfo } = connection;
+      log.info(
+        { server: entry.id, tools: listing.tools.length, protocolVersion, serverInfo },
+        'server connected',
+      );
+    }
+    this.#wasListed = true;
+    this.#fault = undefined;
+    this.#tried();
+  }
+
+  async #publish(tools: readonly UpstreamTool[]): Promise<void> {
+    const catalogue = { ...this.#parts.entry, tools };
+    if (this.#closing.signal.aborted) return;
+    if (JSON.stringify(catalogue) === JSON.stringify(this.#published)) return;
+    try {
+      await this.#parts.publish(catalogue);
+      this.#published = catalogue;
+    } catch (error) {
+      this.#parts.log.warn(
+        { server: this.key, err: ensureError(error) },
+        'catalogue not kept; listing again',
+      );
+      this.#listAgain = true;
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#closing.signal.aborted) return;
+    const { entry, diagnose, log, onConnected } = this.#parts;
+    if (!this.#pool.isConnected) onConnected(false);
+    if (!(error instanceof ConnectionFault))
+      log.error({ server: entry.id, err: ensureError(error) }, 'server not connected');
+    const message = error instanceof ConnectionFault ? error.message : `${entry.name} could not be connected`;
+    if (message === this.#fault) return;
+    this.#fault = message;
+    diagnose({ section: 'servers', rule: 'connection-failure', origin: entry.id, message });
+  }
+}
+
+function byName(tools: readonly UpstreamTool[]): ReadonlyMap<string, UpstreamTool> {
+  return new Map(tools.map((tool) => [tool.name, tool]));
+}

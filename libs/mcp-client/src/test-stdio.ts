@@ -1,0 +1,134 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterEach } from '@jest/globals';
+import { ChildGuard } from './child-guard.js';
+import type { Connection, OutgoingCall, SendOptions, Sent } from './connection.js';
+import type { StdioSettings } from './server-settings.js';
+import { connectStdio, type StdioOptions } from './stdio-connection.js';
+
+export const scriptedServer = fileURLToPath(
+  new URL('../../../test/servers/stdio-upstream.mjs', import.meta.url),
+);
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** Has `cleanup` called after the test. */
+export function afterTest(cleanup: () => unknown): void {
+  cleanups.push(cleanup);
+}
+
+/** Polls until `look` finds something. The test's own time limit ends what never comes. */
+export async function until<T>(look: () => T): Promise<Exclude<T, undefined | false | null>> {
+  for (;;) {
+    const found = look();
+    if (found !== undefined && found !== false && found !== null)
+      return found as Exclude<T, undefined | false | null>;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+export interface LogLine {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly message: string;
+}
+
+export function recordingLog() {
+  const lines: LogLine[] = [];
+  const write = (fields: object, message: string) => void lines.push({ fields: { ...fields }, message });
+  return { lines, log: { debug: write, info: write, warn: write, error: write } };
+}
+
+export function openGuard(): ChildGuard {
+  const guard = new ChildGuard({ log: recordingLog().log });
+  afterTest(() => guard.close());
+  return guard;
+}
+
+export function stdioSettings(change: Partial<StdioSettings> = {}): StdioSettings {
+  return {
+    kind: 'stdio',
+    command: process.execPath,
+    args: [scriptedServer],
+    env: {},
+    envPolicy: 'allow-list',
+    ...change,
+  };
+}
+
+/** A connection to the scripted server with these flags. */
+export async function connect(
+  flags: readonly string[] = [],
+  change: Partial<StdioOptions> = {},
+): Promise<Connection> {
+  const connection = await connectStdio({
+    server: 'files',
+    settings: stdioSettings({ args: [scriptedServer, ...flags] }),
+    secrets: [],
+    environment: { PATH: '/usr/bin:/bin' },
+    guard: openGuard(),
+    clientInfo: { name: 'holdfast', version: '1' },
+    connectTimeoutMs: 20_000,
+    signal: new AbortController().signal,
+    log: recordingLog().log,
+    ...change,
+  });
+  afterTest(() => connection.close());
+  return connection;
+}
+
+export function send(
+  connection: Connection,
+  tool: string,
+  args: object | string = {},
+  change: Partial<SendOptions> & { readonly meta?: OutgoingCall['meta'] } = {},
+): Promise<Sent> {
+  const { meta = {}, ...options } = change;
+  return connection.send(
+    { tool, arguments: typeof args === 'string' ? args : JSON.stringify(args), meta, paramHeaders: {} },
+    {
+      beforeSend: async () => {},
+      signal: new AbortController().signal,
+      timeoutMs: 20_000,
+      onProgress: () => {},
+      ...options,
+    },
+  );
+}
+
+/** What the scripted server answered as structured content. */
+export function structured<T>(sent: Sent): T {
+  if (sent.kind !== 'result') throw new Error(`no result: ${JSON.stringify(sent)}`);
+  return (sent.result as { structuredContent: T }).structuredContent;
+}
+
+/** A process as the kernel shows it. */
+export interface ProcessRow {
+  readonly pid: number;
+  readonly state: string;
+  readonly parent: number;
+  readonly group: number;
+}
+
+/** All processes; needs /proc. */
+export function processes(): ProcessRow[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        // "pid (command) state parent group …": the command may hold spaces and parentheses.
+        const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+        const [state = '', parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+        return [{ pid: Number(name), state, parent: Number(parent), group: Number(group) }];
+      } catch {
+        return []; // exited meanwhile
+      }
+    });
+}
+
+/** The processes of a group that run; one that is dead and waits to be reaped by its parent does not. */
+export function runningIn(group: number): ProcessRow[] {
+  return processes().filter((row) => row.group === group && row.state !== 'Z');
+}

@@ -1,0 +1,32 @@
+/**
+ * A process that starts the child on its command line as an upstream server, writes
+ * `[group id, watchdog's process id]` on one line, and then does nothing until it is killed.
+ */
+import { registerHooks } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+const libs = new URL('../../libs/', import.meta.url);
+// The sources as they are, not what was built from them before.
+registerHooks({
+  resolve(specifier, context, next) {
+    const ours = /^@holdfast\/(.+)$/.exec(specifier);
+    if (ours !== null) return next(new URL(`${ours[1]}/src/index.ts`, libs).href, context);
+    const isSource = context.parentURL?.startsWith(libs.href) && specifier.startsWith('.');
+    return next(isSource ? specifier.replace(/\.js$/, '.ts') : specifier, context);
+  },
+});
+
+const { startChild } = await import(fileURLToPath(new URL('mcp-client/src/child-process.ts', libs)));
+const { ChildGuard } = await import(fileURLToPath(new URL('mcp-client/src/child-guard.ts', libs)));
+
+const [command, ...args] = process.argv.slice(2);
+const guard = new ChildGuard({ log: console });
+const child = await startChild({
+  server: 'stubborn',
+  settings: { kind: 'stdio', command, args, env: {}, envPolicy: 'allow-list' },
+  secrets: [],
+  environment: { PATH: '/usr/bin:/bin' },
+  guard,
+});
+console.log(JSON.stringify([child.pid, guard.pid]));
+setInterval(() => {}, 1000);

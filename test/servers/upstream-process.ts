@@ -1,0 +1,47 @@
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { askUpstream } from './upstream-control.ts';
+import type { UpstreamScript } from './upstream-script.ts';
+import { eventually, freePort, serverFolder, Supervised } from './supervised.ts';
+
+/** A scriptable upstream in a process of its own, always on the same ports, whose executions outlive it. */
+export interface UpstreamProcess {
+  readonly url: string;
+  /** For `askUpstream`. */
+  readonly controlUrl: string;
+  /** Kills it (`kill -9`), as a crash would. */
+  kill(): Promise<void>;
+  /** Starts it again, with the script that it was first given and no session. */
+  restart(): Promise<void>;
+  /** Ends it for good and removes what it kept. */
+  stop(): Promise<void>;
+}
+
+export async function startUpstreamProcess(script: Partial<UpstreamScript> = {}): Promise<UpstreamProcess> {
+  const server = new Supervised(serverFolder('upstream'), 'SIGKILL');
+  const [port, controlPort] = [await freePort(), await freePort()];
+  const controlUrl = `http://127.0.0.1:${controlPort}`;
+  const start = async (): Promise<void> => {
+    await server.start({
+      command: process.execPath,
+      args: [
+        '--disable-warning=ExperimentalWarning',
+        fileURLToPath(new URL('./scriptable-upstream.ts', import.meta.url)),
+        ...['--port', String(port), '--control-port', String(controlPort)],
+        ...['--file', join(server.folder, 'executions'), '--script', JSON.stringify(script)],
+      ],
+    });
+    await eventually('the upstream', () => askUpstream(controlUrl, 'state'));
+  };
+  await start();
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    controlUrl,
+    async kill() {
+      server.signalAll('SIGKILL');
+      await server.exited();
+    },
+    restart: start,
+    stop: () => server.stop(),
+  };
+}
