@@ -1,5 +1,6 @@
 export { loadTools } from './load-tools.js';
 export { resolveOurPackagesEverywhere } from './our-packages.js';
+export type { Upstreams } from './upstreams.js';
 export {
   Worker,
   type WorkerLog,

@@ -1,9 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ensureError, RunError, type Progress, type RunEnd, type ToolClass } from '@holdfast/run';
-import type { Claim, Store } from '@holdfast/store';
+import {
+  ensureError,
+  everyLane,
+  laneOf,
+  RunError,
+  type Progress,
+  type RunEnd,
+  type ToolClass,
+} from '@holdfast/run';
+import type { Claim, ClaimRequest, Store } from '@holdfast/store';
 import type { Tool, ToolLog } from '@holdfast/tools';
 import { attemptRun, endUnfinished, type Stop } from './attempt.js';
+import { ServerDirectory } from './server-directory.js';
+import { attemptUpstream, endUnfinishedUpstream, type HeldClaim } from './upstream-attempt.js';
+import type { Upstreams } from './upstreams.js';
 
 export interface WorkerSettings {
   readonly group: string;
@@ -32,14 +43,16 @@ export interface WorkerObserver {
 export interface WorkerParts {
   readonly store: Store;
   readonly tools: readonly Tool[];
+  /** The way to the connector. A worker without it serves its own tools only. */
+  readonly upstreams?: Upstreams;
   readonly settings: WorkerSettings;
   readonly log: WorkerLog;
   readonly observer: WorkerObserver;
 }
 
-interface Held {
-  readonly claim: Claim;
-  readonly tool: Tool;
+interface Held extends HeldClaim {
+  /** Its body is here; undefined for a call of an upstream. */
+  readonly tool: Tool | undefined;
   readonly stop: AbortController;
   /** `performance.now()` at the claim. */
   readonly began: number;
@@ -53,6 +66,10 @@ interface Held {
 const definitionGraceMs = 1_000;
 /** A statement that was sent is done in this time, or never. */
 const claimLastsMs = 15_000;
+/** Calls of upstreams that one worker has under way, at most; each waits without work. */
+const maxUpstreamCalls = 1_000;
+/** Calls of upstreams claimed at once: what one server may get beyond its own limit. */
+const upstreamClaims = 16;
 /** Progress beyond this many values in one attempt is thinned to one a second. */
 const maxProgressEvents = 1_000;
 
@@ -66,6 +83,8 @@ const maxProgressEvents = 1_000;
 export class Worker {
   readonly #store: Store;
   readonly #tools: ReadonlyMap<string, Tool>;
+  readonly #upstreams: Upstreams | undefined;
+  readonly #servers: ServerDirectory | undefined;
   readonly #settings: WorkerSettings;
   readonly #log: WorkerLog;
   readonly #observer: WorkerObserver;
@@ -86,7 +105,7 @@ export class Worker {
   #steadySince = Number.POSITIVE_INFINITY;
 
   /** @throws RunError `tool-registration` for a tool that nobody could approve (BEHAVIOURS 58) */
-  constructor({ store, tools, settings, log, observer }: WorkerParts) {
+  constructor({ store, tools, upstreams, settings, log, observer }: WorkerParts) {
     for (const { approval, definition } of tools) {
       if (approval === 'always') {
         throw new RunError(
@@ -101,6 +120,9 @@ export class Worker {
     this.#hasWrites = tools.some(
       ({ definition, onCrash }) => definition.toolClass === 'write' || onCrash === 'unknown',
     );
+    this.#upstreams = upstreams;
+    // A server that is new may have runs waiting already.
+    this.#servers = upstreams && new ServerDirectory(store, log, () => this.#claim('sweep'));
     this.#settings = settings;
     this.#log = log;
     this.#observer = observer;
@@ -118,6 +140,7 @@ export class Worker {
       [...this.#tools.values()].map(({ definition }) => definition),
     );
     await this.#join();
+    await this.#servers?.start();
     if (this.#stopping.signal.aborted) return;
     this.#steadySince = -Infinity;
     this.#unsubscribe = this.#store.subscribe((signal) => {
@@ -146,6 +169,7 @@ export class Worker {
     this.#stopping.abort();
     await this.#starting?.catch(() => {});
     this.#unsubscribe?.();
+    this.#servers?.stop();
     await this.#claiming;
     const all = Promise.all([...this.#held.values()].map(({ over }) => over));
     const patience = new AbortController();
@@ -161,16 +185,21 @@ export class Worker {
   }
 
   async #handBack(held: Held): Promise<void> {
-    const { claim, tool, stop } = held;
+    const { tool, stop } = held;
+    const { run } = held.claim;
     stop.abort('handed-back' satisfies Stop);
-    // A body that has ended, though the store was away since, is not run again.
-    const end = held.end ?? endUnfinished(claim.run, tool);
-    const fields = { runId: claim.run.id, attempt: claim.run.attempt };
+    const fields = { runId: run.id, attempt: run.attempt };
     try {
+      // A body that has ended, though the store was away since, is not run again.
+      const end =
+        held.end ??
+        (tool === undefined
+          ? await endUnfinishedUpstream(held, this.#store.runs, this.#serverOf(held.claim))
+          : endUnfinished(run, tool));
       if (end === undefined) {
-        await this.#store.runs.release([claim]);
+        await this.#store.runs.release([held.claim]);
         this.#log.info(fields, 'run handed back');
-      } else if (await this.#store.runs.finish(claim, end)) this.#observe(held, end);
+      } else if (await this.#store.runs.finish(held.claim, end)) this.#observe(held, end);
     } catch (error) {
       this.#log.warn({ ...fields, err: ensureError(error) }, 'run not handed back; its lease will run out');
     }
@@ -178,7 +207,8 @@ export class Worker {
 
   async #join(): Promise<void> {
     const { group, leaseMs } = this.#settings;
-    await this.#store.workers.join({ id: this.#id, group, workflows: [...this.#tools.keys()] }, leaseMs);
+    const workflows = [...this.#tools.keys(), ...(this.#upstreams === undefined ? [] : [everyLane])];
+    await this.#store.workers.join({ id: this.#id, group, workflows }, leaseMs);
   }
 
   #stopCancelled(seqs: Iterable<number>): void {
@@ -205,6 +235,7 @@ export class Worker {
         // After an outage the others need time to renew before they are taken for dead.
         if (performance.now() - this.#steadySince >= leaseMs) await this.#store.workers.recover();
         await this.#lookForCancelled();
+        this.#servers?.refresh();
         this.#claim('sweep');
       } catch (error) {
         this.#steadySince = Number.POSITIVE_INFINITY;
@@ -236,25 +267,26 @@ export class Worker {
 
   async #claimWhileThereIs(): Promise<void> {
     while (this.#claimAgain !== 'no' && !this.#stopping.signal.aborted) {
-      const limit = this.#settings.concurrency - this.#held.size;
-      if (limit <= 0) return; // a run that ends claims again
+      const requests = [this.#ownRequest(), this.#upstreamRequest()].filter(
+        (request) => request !== undefined,
+      );
+      if (requests.length === 0) return; // a run that ends claims again
       const sweep = this.#claimAgain === 'sweep';
       this.#claimAgain = 'no';
       try {
         if (sweep) await this.#releaseUnheard();
-        const claims = await this.#store.runs.claim({
-          worker: this.#id,
-          workflows: [...this.#tools.keys()],
-          definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
-          definitionGraceMs,
-          limit,
-          isDurable: this.#hasWrites,
-          sweep,
-        });
-        if (claims.length === limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
-        for (const claim of claims) this.#begin(claim);
+        for (const request of requests) {
+          const claims = await this.#store.runs.claim({
+            worker: this.#id,
+            definitionGraceMs,
+            sweep,
+            ...request,
+          });
+          if (claims.length === request.limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
+          for (const claim of claims) this.#begin(claim);
+        }
       } catch (error) {
-        this.#unheardUntil = performance.now() + Math.max(this.#settings.leaseMs, claimLastsMs);
+        this.#expectUnheard();
         this.#log.warn(
           { worker: this.#id, err: ensureError(error) },
           'nothing claimed; trying again at the next beat',
@@ -262,6 +294,49 @@ export class Worker {
         return;
       }
     }
+  }
+
+  /** What there is room for of the tools whose bodies are here. */
+  #ownRequest(): WhatToClaim | undefined {
+    if (this.#tools.size === 0) return undefined;
+    const held = [...this.#held.values()].filter(({ tool }) => tool !== undefined).length;
+    const limit = this.#settings.concurrency - held;
+    if (limit <= 0) return undefined;
+    return {
+      workflows: [...this.#tools.keys()],
+      definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
+      limit,
+      isDurable: this.#hasWrites,
+    };
+  }
+
+  /**
+   * What there is room for of calls of upstreams: of each server as many as it takes at once, so that one
+   * that hangs leaves the others alone, and what it cannot take waits in the store for any worker. Not
+   * durable: a claim that is lost with the store makes no dispatch mark.
+   */
+  #upstreamRequest(): WhatToClaim | undefined {
+    const underWay = new Map<string, number>();
+    let all = 0;
+    for (const { tool, claim } of this.#held.values()) {
+      if (tool !== undefined) continue;
+      all++;
+      underWay.set(claim.run.workflow, (underWay.get(claim.run.workflow) ?? 0) + 1);
+    }
+    const lanes = [...(this.#servers?.all() ?? [])]
+      .filter(({ key, rules }) => (underWay.get(laneOf(key)) ?? 0) < rules.concurrency)
+      .map(({ key }) => laneOf(key));
+    const limit = Math.min(upstreamClaims, maxUpstreamCalls - all);
+    if (lanes.length === 0 || limit <= 0) return undefined;
+    return { workflows: lanes, definitions: [''], limit, isDurable: false };
+  }
+
+  #serverOf({ run }: Claim): ReturnType<ServerDirectory['get']> {
+    return this.#servers!.get(run.upstream!.server);
+  }
+
+  #expectUnheard(): void {
+    this.#unheardUntil = performance.now() + Math.max(this.#settings.leaseMs, claimLastsMs);
   }
 
   /**
@@ -278,7 +353,7 @@ export class Worker {
   }
 
   #begin(claim: Claim): void {
-    const tool = this.#tools.get(claim.run.workflow)!;
+    const tool = this.#tools.get(claim.run.workflow);
     const held: Held = { claim, tool, stop: new AbortController(), began: performance.now() };
     this.#held.set(claim.seq, held);
     held.over = this.#execute(held).finally(() => {
@@ -288,15 +363,32 @@ export class Worker {
   }
 
   async #execute(held: Held): Promise<void> {
-    const { claim, tool, stop } = held;
-    const { run } = claim;
+    const { tool, stop } = held;
+    const { run } = held.claim;
     // Only the first claim ends the wait for a worker; what a lost attempt took is no queue.
     if (run.state === 'running' && run.attempt === 1)
       this.#observer.claimed((run.startedAt.getTime() - run.submittedAt.getTime()) / 1000);
     const log = this.#log.child({ runId: run.id, attempt: run.attempt, tool: run.tool });
-    const progress = this.#progressOf(claim);
-    held.end = await attemptRun({ run, tool, log, stop: stop.signal, report: progress.report });
-    if (held.end === undefined) return;
+    const progress = this.#progressOf(held);
+    const { report } = progress;
+    held.end =
+      tool === undefined
+        ? await attemptUpstream({
+            held,
+            server: this.#serverOf(held.claim),
+            upstreams: this.#upstreams!,
+            runs: this.#store.runs,
+            log,
+            stop: stop.signal,
+            random: Math.random,
+            report,
+          })
+        : await attemptRun({ run, tool, log, stop: stop.signal, report });
+    if (held.end === undefined) {
+      // One given up though nobody stopped it: a claim token may have changed without our knowing.
+      if (!stop.signal.aborted) this.#expectUnheard();
+      return;
+    }
     await progress.flush();
     if (await this.#record(held)) this.#observe(held, held.end);
   }
@@ -347,7 +439,7 @@ export class Worker {
   }
 
   /** Progress goes to the store in order and together; what is reported while a write is under way waits for the next. */
-  #progressOf(claim: Claim): { report: (progress: Progress) => void; flush: () => Promise<void> } {
+  #progressOf(held: Held): { report: (progress: Progress) => void; flush: () => Promise<void> } {
     let waiting: (Progress & { n: number })[] = [];
     let writing: Promise<void> | undefined;
     let count = 0;
@@ -357,9 +449,9 @@ export class Worker {
         const events = waiting;
         waiting = [];
         try {
-          if (!(await this.#store.runs.report(claim, events))) return;
+          if (!(await this.#store.runs.report(held.claim, events))) return;
         } catch (error) {
-          this.#log.warn({ runId: claim.run.id, err: ensureError(error) }, 'progress not kept');
+          this.#log.warn({ runId: held.claim.run.id, err: ensureError(error) }, 'progress not kept');
         }
       }
     };
@@ -368,7 +460,7 @@ export class Worker {
         const now = performance.now();
         if (count >= maxProgressEvents && now - lastAt < 1_000) return;
         lastAt = now;
-        waiting.push({ ...progress, n: claim.run.attempt * 1_000_000 + ++count });
+        waiting.push({ ...progress, n: held.claim.run.attempt * 1_000_000 + ++count });
         writing ??= Promise.resolve()
           .then(write)
           .finally(() => (writing = undefined));
@@ -379,6 +471,8 @@ export class Worker {
     };
   }
 }
+
+type WhatToClaim = Pick<ClaimRequest, 'workflows' | 'definitions' | 'limit' | 'isDurable'>;
 
 /** The store will never take this value, however often it is tried. */
 function isRefused(error: unknown): boolean {
