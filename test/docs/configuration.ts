@@ -4,6 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { connectorSettings } from '@holdfast/connector';
 import { gatewaySettings } from '@holdfast/gateway';
 import { describeSettings, markdownTable, type SettingRow } from '@holdfast/ops';
 import { standaloneSettings } from '@holdfast/standalone';
@@ -14,16 +15,24 @@ export const page = join(import.meta.dirname, '../../docs/configuration.md');
 const begin = '<!-- begin of what npm run docs:configuration writes -->\n';
 const end = '<!-- end of what npm run docs:configuration writes -->\n';
 
-const services = { gateway: gatewaySettings, worker: workerSettings, standalone: standaloneSettings };
+const services = {
+  gateway: gatewaySettings,
+  worker: workerSettings,
+  connector: connectorSettings,
+  standalone: standaloneSettings,
+};
 
 /** A heading for each set of services that read a setting alike, in the order of the page. */
 const headings: readonly (readonly [readers: string, heading: string])[] = [
-  ['gateway worker standalone', 'Set what every service reads'],
-  ['gateway worker', 'Set what gateway and worker read as separate services'],
+  ['gateway worker connector standalone', 'Set what every service reads'],
+  ['gateway worker connector', 'Set what gateway, worker and connector read as separate services'],
   ['gateway standalone', 'Set how hosts are served: gateway and `npm start`'],
   ['worker standalone', 'Set how tools run: worker and `npm start`'],
+  ['connector standalone', 'Set how upstream servers are called: connector and `npm start`'],
+  ['worker connector', 'Set how worker and connector know each other'],
   ['gateway', 'Set what only the gateway reads'],
   ['worker', 'Set what only the worker reads'],
+  ['connector', 'Set what only the connector reads'],
   ['standalone', 'Set what only `npm start` reads'],
 ];
 

@@ -5,6 +5,7 @@ import { openHost, type Host } from './host.ts';
 import {
   root,
   scratchFolder,
+  startConnector,
   startGateway,
   startStandalone,
   startWorker,
@@ -23,6 +24,7 @@ export const shortSettings: Env = {
   HOLDFAST_API_KEYS: JSON.stringify(keys),
   HOLDFAST_ADMIN_KEYS: JSON.stringify({ admin: adminKey }),
   HOLDFAST_LEASE_MS: '1000',
+  HOLDFAST_CONNECTOR_LEASE_MS: '1500',
   HOLDFAST_DRAIN_MS: '2000',
   HOLDFAST_POLL_INTERVAL_MS: '100',
   HOLDFAST_LOG_LEVEL: 'debug',
@@ -49,12 +51,19 @@ export function readJournal(path: string): readonly Line[] {
     });
 }
 
+export interface FleetSize {
+  readonly gateways: number;
+  readonly workers: number;
+  readonly connectors?: number;
+}
+
 /** A deployment of the product as processes: two gateways and two workers on a store, or the one process on SQLite. */
 export class Fleet {
   readonly kind: 'standalone' | 'postgres' | 'valkey' | 'sqlite';
   readonly env: Env;
   gateways: Listening[] = [];
   workers: Service[] = [];
+  connectors: Service[] = [];
   readonly #folder: ReturnType<typeof scratchFolder>;
   readonly #journal: string;
 
@@ -62,7 +71,7 @@ export class Fleet {
   static async start(
     kind: Fleet['kind'],
     change: Env | ((folder: string) => Env) = {},
-    size = { gateways: 2, workers: 2 },
+    size: FleetSize = { gateways: 2, workers: 2 },
   ): Promise<Fleet> {
     const folder = scratchFolder();
     const changed = typeof change === 'function' ? change(folder.path) : change;
@@ -80,6 +89,9 @@ export class Fleet {
     });
     if (kind === 'standalone') fleet.gateways = [await startStandalone(fleet.env)];
     else {
+      fleet.connectors = await Promise.all(
+        Array.from({ length: size.connectors ?? 0 }, () => startConnector(fleet.env)),
+      );
       // Workers first: a gateway that starts with the tools there is ready to serve them.
       fleet.workers = await Promise.all(Array.from({ length: size.workers }, () => startWorker(fleet.env)));
       fleet.gateways = await Promise.all(
@@ -164,13 +176,14 @@ export class Fleet {
   /** Stops everything as an operator would and starts as much again. Resolves to the exit codes. */
   async restart(): Promise<(number | null)[]> {
     const codes = await Promise.all(this.services.map((service) => service.stop()));
+    this.connectors = await Promise.all(this.connectors.map(() => startConnector(this.env)));
     this.workers = await Promise.all(this.workers.map(() => startWorker(this.env)));
     await Promise.all(this.gateways.map((_gateway, number) => this.restartGateway(number)));
     return codes;
   }
 
   get services(): readonly Service[] {
-    return [...this.gateways.map(({ service }) => service), ...this.workers];
+    return [...this.gateways.map(({ service }) => service), ...this.workers, ...this.connectors];
   }
 
   async dispose(): Promise<void> {

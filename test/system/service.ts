@@ -1,12 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** Root of the repository. */
 export const root = join(import.meta.dirname, '..', '..');
 
-export type App = 'gateway' | 'worker' | 'standalone';
+export type App = 'gateway' | 'worker' | 'connector' | 'standalone';
 export type Env = Readonly<Record<string, string>>;
 
 const running = new Set<Service>();
@@ -139,6 +140,26 @@ export async function startWorker(env: Env): Promise<Service> {
   const service = new Service('worker', { HOLDFAST_OPS_PORT: '0', ...env });
   await service.printed(/"msg":"worker serves"/);
   return service;
+}
+
+/** A connector that serves its servers, on a port of its own. */
+export async function startConnector(env: Env): Promise<Service> {
+  const service = new Service('connector', {
+    HOLDFAST_OPS_PORT: '0',
+    HOLDFAST_CONNECTOR_BIND: `127.0.0.1:${await freePort()}`,
+    ...env,
+  });
+  await service.printed(/"msg":"connector serves"/);
+  return service;
+}
+
+/** A port that is free now. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
 }
 
 /** The whole product in one process, ready to serve. */

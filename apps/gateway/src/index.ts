@@ -3,7 +3,6 @@ export { serveGateway, type GatewayServer } from './http-server.js';
 export {
   gatewaySettings,
   isApiOpen,
-  isLoopback,
   servingRules,
   servingSettings,
   type ServingSettings,

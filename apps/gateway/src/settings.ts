@@ -1,6 +1,6 @@
-import { isIP } from 'node:net';
 import { jwtAlgorithms, loopbackHosts, type OriginRules } from '@holdfast/mcp-server';
 import {
+  isLoopback,
   listenHost,
   opsSettings,
   rule,
@@ -9,6 +9,7 @@ import {
   sharedStore,
   type SettingsOf,
 } from '@holdfast/ops';
+import { leastLongestName, longestName, namingStyles } from '@holdfast/tools';
 
 /** Everything about serving hosts; the one process that does all has these too. */
 export const servingSettings = {
@@ -112,6 +113,17 @@ export const servingSettings = {
     about: 'how hosts from before 2026-07-28 are served',
     default: 'sessions',
   }),
+  naming: setting.oneOf('HOLDFAST_NAMING', namingStyles, {
+    about:
+      'how hosts call the tools of upstreams: server__tool, mcp_server_tool or server.tool; the last is not taken by every provider of models',
+    default: 'double-underscore',
+  }),
+  nameLength: setting.integer('HOLDFAST_NAME_LENGTH', {
+    about: 'longest name of an upstream tool; for hosts that put a prefix of their own before it',
+    default: longestName,
+    min: leastLongestName,
+    max: longestName,
+  }),
   hostCancel: setting.oneOf('HOLDFAST_HOST_CANCEL', ['detach', 'cancel'], {
     about: 'what a cancellation by a host does: end its wait, or its run too',
     default: 'detach',
@@ -206,10 +218,4 @@ export function originRules({ host, allowedHosts, allowedOrigins }: ServingSetti
 /** Whether `/api` is open without a key: open mode on loopback, unless admin keys are set. */
 export function isApiOpen({ auth, host, adminKeys }: ServingSettings): boolean {
   return adminKeys === undefined && auth.includes('none') && isLoopback(host);
-}
-
-/** Whether only this machine reaches an address. `0.0.0.0`, `::` and the address of a pod do not count (BEHAVIOURS 8). */
-export function isLoopback(host: string): boolean {
-  if (host === 'localhost' || host === '::1' || host === '[::1]') return true;
-  return isIP(host) === 4 && host.startsWith('127.');
 }

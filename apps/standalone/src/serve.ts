@@ -1,5 +1,5 @@
-import { isApiOpen, isLoopback, serveGateway } from '@holdfast/gateway';
-import { runUntilSignal } from '@holdfast/ops';
+import { isApiOpen, serveGateway } from '@holdfast/gateway';
+import { isLoopback, runUntilSignal } from '@holdfast/ops';
 import { makeStandalone, type Standalone } from './standalone.js';
 
 /** Serves hosts over HTTP until a signal. */

@@ -1,3 +1,4 @@
+import { connectingSettings, stdioOn } from '@holdfast/connector';
 import { servingRules, servingSettings } from '@holdfast/gateway';
 import { ownStore, readSettings, setting, type Environment, type SettingsOf } from '@holdfast/ops';
 import { workingSettings } from '@holdfast/worker';
@@ -5,6 +6,8 @@ import { workingSettings } from '@holdfast/worker';
 export const standaloneSettings = {
   ...servingSettings,
   ...workingSettings,
+  ...connectingSettings,
+  stdioEnabled: stdioOn,
   store: ownStore,
   auth: setting.listOf('HOLDFAST_AUTH', ['none', 'keys', 'jwt', 'module'], {
     ...about(servingSettings.auth),

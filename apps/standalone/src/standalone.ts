@@ -1,11 +1,16 @@
 import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Connecting } from '@holdfast/connector';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
 import { Gateway, servingRules } from '@holdfast/gateway';
 import { beginService, type Environment, type Health, type Log, type Metrics } from '@holdfast/ops';
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
 import { standaloneSettings, type StandaloneSettings } from './settings.js';
+
+/** Nobody calls this connector from outside. */
+const ownAddress = 'standalone';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
@@ -44,6 +49,8 @@ export async function makeStandalone(
     ? await loadTools(settings.tools.map(ourExamples), process.cwd())
     : undefined;
   const gateway = await Gateway.create({ settings, version, log, metrics });
+  const connecting =
+    tools && new Connecting({ settings, env, version, dataFolder: resolve('data'), log, health, metrics });
   const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
   const stopping = new AbortController();
   let store: Store | undefined;
@@ -60,7 +67,9 @@ export async function makeStandalone(
         async () => {
           store ??= await openStore(settings.store, { listenUrl, pollMs, log });
           if (tools !== undefined) {
-            worker ??= new Worker({ store, tools, settings, log, observer: metrics.worker() });
+            await connecting!.serveFrom(store, ownAddress);
+            const upstreams = connecting!.connector!;
+            worker ??= new Worker({ store, tools, upstreams, settings, log, observer: metrics.worker() });
             await worker.start();
           }
           await gateway.serveFrom(store);
@@ -77,6 +86,7 @@ export async function makeStandalone(
       const until = performance.now() + settings.drainMs;
       await gateway.drain({ hasReplicas: false });
       await worker?.stop(Math.max(0, until - performance.now()));
+      await connecting?.stop(Math.max(0, until - performance.now()));
       await store?.close();
     },
   };

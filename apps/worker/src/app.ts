@@ -1,10 +1,18 @@
-import { beginService, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
+import { ConnectorClient } from '@holdfast/connector-rpc';
+import {
+  beginService,
+  readRpcCredentials,
+  rpcRules,
+  runUntilSignal,
+  serveOps,
+  startOrExit,
+} from '@holdfast/ops';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import { workerSettings } from './settings.js';
 
 await startOrExit(async () => {
-  const service = beginService(workerSettings, process.env, { name: 'worker' });
+  const service = beginService(workerSettings, process.env, { name: 'worker', rules: rpcRules });
   const { settings, log, health, metrics, readiness } = service;
   resolveOurPackagesEverywhere();
   const tools = await loadTools(settings.tools, process.cwd());
@@ -12,7 +20,9 @@ await startOrExit(async () => {
   log.info({ opsPort: ops.port, tools: tools.length }, 'worker starts');
 
   const stopping = new AbortController();
-  const open: { store?: Store; worker?: Worker } = {};
+  const security = readRpcCredentials(settings);
+  const tlsName = settings.connectorUrl.replace(/:\d+$/, '');
+  const open: { store?: Store; upstreams?: ConnectorClient; worker?: Worker } = {};
   runUntilSignal({
     log,
     graceMs: settings.drainMs + 10_000,
@@ -20,6 +30,7 @@ await startOrExit(async () => {
       health.drain();
       stopping.abort();
       await open.worker?.stop();
+      open.upstreams?.close();
       await open.store?.close();
       await ops.close();
     },
@@ -30,7 +41,11 @@ await startOrExit(async () => {
   await whenThere(
     async () => {
       const store = (open.store ??= await openStore(settings.store, { listenUrl, pollMs, log }));
-      open.worker ??= new Worker({ store, tools, settings, log, observer: metrics.worker() });
+      if (settings.connectorUrl !== 'off')
+        open.upstreams ??= new ConnectorClient({ store, security, tlsName });
+      const { upstreams } = open;
+      const observer = metrics.worker();
+      open.worker ??= new Worker({ store, tools, ...(upstreams && { upstreams }), settings, log, observer });
       await open.worker.start();
       readiness.reached();
     },

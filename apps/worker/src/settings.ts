@@ -1,6 +1,7 @@
 import {
   listenHost,
   opsSettings,
+  rpcSettings,
   serviceSettings,
   setting,
   sharedStore,
@@ -30,8 +31,15 @@ export const workerSettings = {
   ...serviceSettings,
   ...opsSettings,
   ...workingSettings,
+  ...rpcSettings,
   host: listenHost,
   store: sharedStore,
+  connectorUrl: setting.string('HOLDFAST_CONNECTOR_URL', {
+    about:
+      'the connectors, HOST:PORT; calls go to the address that the owner of a server wrote to the store, and with certificates HOST is the name in them',
+    default: '127.0.0.1:50051',
+    special: { off: 'this worker calls no upstreams' },
+  }),
   tools: setting.list('HOLDFAST_TOOLS', {
     about: 'modules whose exports are tools: paths or package names',
     required: true,

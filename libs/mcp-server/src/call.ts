@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto';
 import {
+  everyLane,
   freshRunId,
   invalidArguments,
   isFinished,
   isPrincipalId,
+  laneOf,
   readArguments,
   readToken,
   tokenRunId,
   type Arguments,
   type CallError,
   type FinishedRun,
+  type NewRun,
   type Outcome,
   type Principal,
   type Progress,
@@ -18,11 +21,13 @@ import {
   type RunId,
 } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
+import { passedOnMeta } from '@holdfast/tools';
 import type { ServedTool, ToolCatalogue } from './catalogue.js';
 import type { CallObserver, Log } from './parts.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
 import type { HandedCall, ResumePoint } from './request-state.js';
+import { readTraceContext, type TraceContext } from './trace-context.js';
 import { callFailure, callResult, codes, markOf, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
@@ -70,6 +75,8 @@ export interface Call extends Waiter {
   readonly arguments: unknown;
   readonly meta: Readonly<Record<string, unknown>> | undefined;
   readonly principal: Principal | null;
+  /** What the headers of its request say, where it came by HTTP; its `_meta` goes before. */
+  readonly trace?: TraceContext | undefined;
   /** A call that another gateway handed over: the run that answers it. */
   readonly handed?: HandedCall;
   /** The run is accepted; from here on it is durable. */
@@ -142,7 +149,7 @@ export class Calls {
     let outcome: Outcome | 'left' = 'unknown';
     const refuse = (error: CallError): string => {
       outcome = error.outcome;
-      return callFailure(error);
+      return callFailure(error, { listsOutput: this.listsOutput(call.name) });
     };
     try {
       const accepted = await this.#accept(call);
@@ -159,6 +166,11 @@ export class Calls {
     } finally {
       observer.callFinished({ outcome, seconds: (performance.now() - startedAt) / 1000 });
     }
+  }
+
+  /** Whether hosts hold the results of a tool of that name, as far as it is known here, against an output schema. */
+  listsOutput(name: unknown): boolean {
+    return typeof name === 'string' && this.#parts.catalogue.lastSeen(name)?.listsOutput === true;
   }
 
   /** Takes up a broken stream: what the run reported since, then its result. */
@@ -200,7 +212,7 @@ export class Calls {
       );
     }
     if (problems.length > 0) return invalidArguments(...problems);
-    return this.#submit(tool, workflow, args, caller, ids[0]);
+    return this.#submit(call, tool, workflow, args, caller, ids[0]);
   }
 
   /** The call comes from a gateway that stopped: its run answers it, whatever became of token and tool meanwhile. */
@@ -242,6 +254,7 @@ export class Calls {
   }
 
   async #submit(
+    call: Call,
     tool: ServedTool,
     workflow: string,
     args: Arguments,
@@ -249,18 +262,19 @@ export class Calls {
     tokenId: RunId | undefined,
   ): Promise<Accepted | { readonly error: CallError }> {
     const { store, settings, observer } = this.#parts;
-    const { name, toolClass, digest, dedupeWindowMs = settings.dedupeWindowMs } = tool.definition;
+    const { name, toolClass } = tool;
+    const own = tool.kind === 'local' ? tool.definition.dedupeWindowMs : undefined;
+    const dedupeWindowMs = own ?? settings.dedupeWindowMs;
     const isDerived = tokenId === undefined && dedupeWindowMs > 0 && !isNobody;
     const submission = await store.runs.submit(
       {
         id: tokenId ?? freshRunId(Date.now()),
-        workflow,
         tool: name,
         toolClass,
         principal,
         arguments: JSON.stringify(args.value),
         digest: args.digest,
-        definition: digest,
+        ...targetOf(call, tool, workflow),
       },
       isDerived
         ? { repeat: { key: repeatKey(workflow, principal, args.digest), windowMs: dedupeWindowMs } }
@@ -314,11 +328,18 @@ export class Calls {
         retryable: hasToken,
       } as const;
       const latest = await this.#parts.store.runs.get(run.id).catch(() => undefined);
-      return { json: callFailure(error, markOf(latest ?? run, reattached)), outcome: 'pending' };
+      return { json: this.#failure(error, latest ?? run, reattached), outcome: 'pending' };
     }
-    const mark = markOf(ended, reattached);
-    if (ended.state === 'succeeded') return { json: callResult(ended.result, mark), outcome: 'ran' };
-    return { json: callFailure(ended.error, mark), outcome: ended.error.outcome };
+    if (ended.state === 'succeeded')
+      return { json: callResult(ended.result, markOf(ended, reattached)), outcome: 'ran' };
+    return { json: this.#failure(ended.error, ended, reattached), outcome: ended.error.outcome };
+  }
+
+  #failure(error: CallError, run: Run, reattached: boolean): string {
+    // A tool that is gone may still be listed at the host, with whatever output schema it had.
+    const isGone = run.upstream !== undefined && this.#parts.catalogue.lastSeen(run.tool) === undefined;
+    const listsOutput = isGone || this.listsOutput(run.tool);
+    return callFailure(error, { mark: markOf(run, reattached), listsOutput });
   }
 
   async #wait(
@@ -399,7 +420,10 @@ export class Calls {
       const run = await store.runs.get(id);
       if (run?.state === 'running') return `running, attempt ${run.attempt}`;
       if (run?.state !== 'queued') return 'waiting';
-      const served = (await store.workers.live()).some(({ workflows }) => workflows.includes(workflow));
+      const serving = run.upstream === undefined ? [workflow] : [workflow, everyLane];
+      const served = (await store.workers.live()).some(({ workflows }) =>
+        serving.some((one) => workflows.includes(one)),
+      );
       return served ? 'queued' : `queued: no live worker serves ${tool}`;
     } catch {
       return 'waiting';
@@ -411,6 +435,33 @@ const tooLong = new Error('the wait limit passed');
 
 function hookRequest({ id, meta, principal }: Call): HookRequest {
   return { id, _meta: meta, principal: principal?.id ?? null };
+}
+
+/** Who executes a call: a worker that has the tool, or any on the lane of the upstream. */
+function targetOf(
+  { meta, trace }: Call,
+  tool: ServedTool,
+  workflow: string,
+): Pick<NewRun, 'workflow' | 'definition' | 'upstream'> {
+  if (tool.kind === 'local') return { workflow, definition: tool.definition.digest };
+  const passedOn = upstreamMeta(meta, trace);
+  return {
+    workflow: laneOf(tool.server.key),
+    definition: '',
+    upstream: {
+      server: tool.server.key,
+      tool: tool.tool.name,
+      fingerprint: tool.tool.fingerprint,
+      ...(Object.keys(passedOn).length > 0 && { meta: passedOn }),
+    },
+  };
+}
+
+/** The keys of vendors, and the trace of the host: what its `_meta` says, else its headers (F32, F198). */
+function upstreamMeta(meta: unknown, trace: TraceContext | undefined): Readonly<Record<string, unknown>> {
+  const isObject = typeof meta === 'object' && meta !== null && !Array.isArray(meta);
+  const given = isObject ? (meta as Readonly<Record<string, unknown>>) : {};
+  return { ...passedOnMeta(given), ...(readTraceContext(given) ?? trace) };
 }
 
 /** What makes two calls without a token the same: caller, tool and arguments. */

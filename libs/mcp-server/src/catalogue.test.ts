@@ -1,13 +1,23 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { Store } from '@holdfast/store';
-import { defineTool, type ToolDefinition } from '@holdfast/tools';
-import { ToolCatalogue } from './catalogue.js';
-import { afterTest, changed, deaf, definitions, memoryStore, until } from './test-gateway.js';
+import { defineTool, type ServerCatalogue, type ServerRules, type ToolDefinition } from '@holdfast/tools';
+import { ToolCatalogue, type CatalogueSettings } from './catalogue.js';
+import {
+  afterTest,
+  changed,
+  deaf,
+  definitions,
+  memoryStore,
+  quiet,
+  serverOf,
+  until,
+} from './test-gateway.js';
 
 const day = 86_400_000;
+const naming = { naming: 'double-underscore', nameLength: 64 } as const;
 
 function catalogueOf(store: Store, maxAgeMs = day): ToolCatalogue {
-  const catalogue = new ToolCatalogue(store, maxAgeMs);
+  const catalogue = new ToolCatalogue({ store, settings: naming, maxAgeMs, log: quiet });
   afterTest(() => catalogue.close());
   return catalogue;
 }
@@ -60,7 +70,7 @@ test('a tool that was registered a moment ago is found, also by who has not hear
   const catalogue = catalogueOf(deaf(store));
   expect(await catalogue.find('later')).toBeUndefined();
   await store.tools.register('other', [tool('later', {})]);
-  expect((await catalogue.find('later'))?.definition.name).toBe('later');
+  expect((await catalogue.find('later'))?.name).toBe('later');
 });
 
 test('a change is seen at the next look, and without one the store is not asked', async () => {
@@ -104,4 +114,145 @@ test('what is wrong with arguments is told by path', async () => {
   const found = await catalogueOf(await memoryStore()).find('refund_order');
   expect(found!.check({ order_id: 'o' })).toEqual([]);
   expect(found!.check({ lines: [{}] })).toEqual(['order_id: is required', 'lines[0].price: is required']);
+});
+
+const docs = [
+  { name: 'search.docs', description: 'Searches.', annotations: { readOnlyHint: true, title: 'S' } },
+  {
+    name: 'write',
+    title: 'W',
+    description: '',
+    annotations: { destructiveHint: true, idempotentHint: true },
+  },
+  { name: 'bare' },
+];
+/** The entries of the list, by name. */
+const listOf = async (
+  server: ServerCatalogue,
+  settings: CatalogueSettings = naming,
+): Promise<Record<string, unknown>[]> => {
+  const store = await memoryStore();
+  await store.servers.publish(server);
+  const catalogue = new ToolCatalogue({ store, settings, maxAgeMs: day, log: quiet });
+  afterTest(() => catalogue.close());
+  const all = JSON.parse(await catalogue.list()) as { name: string }[];
+  expect(all.map(({ name }) => name)).toEqual(all.map(({ name }) => name).sort());
+  const own = new Set(definitions.map(({ name }) => name));
+  return all.filter(({ name }) => !own.has(name));
+};
+
+describe('the tools of an upstream', () => {
+  test('are listed among our own, by name, with our word for their class (BEHAVIOURS 27, 28, X17)', async () => {
+    expect(await listOf(serverOf(docs))).toEqual([
+      { name: 'docs__bare', description: '[MCP Docs] bare', inputSchema: { type: 'object' }, annotations: { readOnlyHint: false } },
+      { name: 'docs__search_docs_31310365', description: '[MCP Docs] Searches.', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } },
+      { name: 'docs__write', title: 'W', description: '[MCP Docs] ', inputSchema: { type: 'object' }, annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true } },
+    ]); // prettier-ignore
+  });
+
+  test('have names in the style of the deployment', async () => {
+    const names = (await listOf(serverOf(docs), { naming: 'dotted', nameLength: 64 })).map(
+      ({ name }) => name,
+    );
+    expect(names).toEqual(['docs.bare', 'docs.search.docs', 'docs.write']);
+  });
+
+  test('have their own description where the prefix is switched off', async () => {
+    const listed = await listOf(serverOf(docs, { rules: { descriptionPrefix: false } }));
+    expect(listed.map(({ description }) => description)).toEqual([undefined, 'Searches.', '']);
+  });
+
+  test('are offered as the filters say, and are called the same with and without them', async () => {
+    const names = async (rules: Partial<ServerRules>): Promise<unknown[]> =>
+      (await listOf(serverOf([...docs, { name: 'search docs' }], { rules }))).map(({ name }) => name);
+    expect(await names({ allow: ['search.docs'] })).toEqual(['docs__search_docs_31310365']);
+    expect(await names({ deny: ['search.docs', 'write'] })).toEqual([
+      'docs__bare',
+      'docs__search_docs_4ad94742',
+    ]);
+  });
+
+  test('list an output schema only where their results are passed on (BEHAVIOURS X12)', async () => {
+    const outputSchema = { type: 'object', properties: { n: { type: 'integer' } } };
+    const listed = async (schema: object, rules: Partial<ServerRules> = {}): Promise<unknown> =>
+      (await listOf(serverOf([{ name: 't', outputSchema: schema }], { rules })))[0]!['outputSchema'];
+    expect(await listed(outputSchema)).toEqual(outputSchema);
+    expect(await listed(outputSchema, { resultMode: 'text' })).toBeUndefined();
+    expect(await listed({ type: 'array' })).toBeUndefined();
+  });
+
+  test('F60 are listed in a form that every host takes, and checked by their own schema', async () => {
+    const store = await memoryStore();
+    const inputSchema = {
+      oneOf: [
+        { properties: { id: { type: 'string', 'x-mcp-header': 'Id' } }, required: ['id'] },
+        { properties: { url: { type: 'string' } }, required: ['url'] },
+      ],
+    };
+    const plain = JSON.parse(JSON.stringify(inputSchema).replace(',"x-mcp-header":"Id"', '')) as object;
+    await store.servers.publish(serverOf([{ name: 't', inputSchema: plain }]));
+    const catalogue = catalogueOf(store);
+    const [listed] = JSON.parse(await catalogue.list()) as { inputSchema: object }[];
+    expect(listed!.inputSchema).toEqual({
+      type: 'object',
+      properties: { id: { type: 'string' }, url: { type: 'string' } },
+    });
+    const found = await catalogue.find('docs__t');
+    expect(found!.check({ id: 'a' })).toEqual([]);
+    expect(found!.check({ id: 'a', url: 'b' })).not.toEqual([]);
+    expect(found!.check({})).not.toEqual([]);
+  });
+
+  test('whose schema is too long say so, and are checked by it', async () => {
+    const inputSchema = { type: 'object', properties: { a: { enum: ['x'.repeat(300_000)] } } };
+    const [listed] = await listOf(serverOf([{ name: 't', description: 'T.', inputSchema }]));
+    expect(listed).toMatchObject({
+      description: expect.stringMatching(
+        /^\[MCP Docs\] T\. \(Its parameters are not listed: .* KiB long\.\)$/,
+      ),
+      inputSchema: { type: 'object' },
+    });
+  });
+
+  test('F55 one that cannot be named is left out alone and reported once', async () => {
+    const store = await memoryStore();
+    const lines: unknown[] = [];
+    const log = { ...quiet, warn: (fields: object, message: string) => void lines.push([message, fields]) };
+    await store.servers.publish(serverOf([{ name: '' }, { name: 'good' }]));
+    const catalogue = new ToolCatalogue({ store, settings: naming, maxAgeMs: day, log });
+    afterTest(() => catalogue.close());
+    expect((await catalogue.find('docs__good'))?.kind).toBe('upstream');
+    await store.tools.register('default', []);
+    expect(JSON.parse(await catalogue.list())).toHaveLength(1);
+    const tool = { server: 'docs_5e5e5e5e', tool: '', reason: 'it has no name' };
+    expect(lines).toEqual([['tools left out of the list', { tools: [tool], count: 1 }]]);
+  });
+
+  test('F77 hosts are told of a change once, and not when the list is equal', async () => {
+    const store = await memoryStore();
+    await store.servers.publish(serverOf(docs));
+    const catalogue = catalogueOf(store);
+    let heard = 0;
+    catalogue.onChange(() => heard++);
+    await catalogue.list();
+    await store.servers.publish(serverOf(docs, { rules: { timeoutMs: 1_000 } }));
+    await until(async () => {
+      const found = await catalogue.find('docs__bare');
+      return found?.kind === 'upstream' && found.server.rules.timeoutMs === 1_000;
+    });
+    expect(heard).toBe(0);
+    await store.servers.publish(serverOf([]));
+    await until(() => heard === 1);
+    expect(await catalogue.find('docs__bare')).toBeUndefined();
+  });
+
+  test('two thousand of them are listed', async () => {
+    const store = await memoryStore();
+    for (let i = 0; i < 50; i++) {
+      const tools = Array.from({ length: 40 }, (_, n) => ({ name: `tool_${n}` }));
+      await store.servers.publish(serverOf(tools, { key: `s${i}_5e5e5e5e`, id: `s${i}` }));
+    }
+    const catalogue = catalogueOf(store);
+    expect(JSON.parse(await catalogue.list())).toHaveLength(2_000 + definitions.length);
+  });
 });

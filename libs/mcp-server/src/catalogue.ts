@@ -1,43 +1,85 @@
-import type { Store } from '@holdfast/store';
+import type { ToolClass } from '@holdfast/run';
+import type { Catalogue, Store } from '@holdfast/store';
 import {
+  classOf,
   compileSchema,
-  type JsonSchema,
+  compileUntrustedSchema,
+  isOffered,
+  listedAnnotations,
+  listedOutputSchema,
+  listedSchema,
+  projectNames,
+  type LeftOutName,
+  type NamingStyle,
   type Problem,
   type SchemaCheck,
+  type ServerCatalogue,
   type ToolDefinition,
+  type UpstreamTool,
 } from '@holdfast/tools';
+import type { Log } from './parts.js';
 
-/** A tool as hosts see it. */
-export interface ServedTool {
-  readonly definition: ToolDefinition;
-  /** Problems of a call's arguments by the tool's JSON Schema; empty when they fit. */
+/** A tool as hosts see it: one of the workers, or one of an upstream. */
+export type ServedTool = LocalTool | ForeignTool;
+
+interface Served {
+  /** As hosts call it. */
+  readonly name: string;
+  readonly toolClass: ToolClass;
+  /** Whether hosts hold its results against an output schema. */
+  readonly listsOutput: boolean;
+  /** Problems of a call's arguments by the tool's own JSON Schema; empty when they fit. */
   check(args: unknown): Problem[];
 }
 
+export interface LocalTool extends Served {
+  readonly kind: 'local';
+  readonly definition: ToolDefinition;
+}
+
+export interface ForeignTool extends Served {
+  readonly kind: 'upstream';
+  readonly server: ServerCatalogue;
+  readonly tool: UpstreamTool;
+}
+
+export interface CatalogueSettings {
+  /** How upstream tools are called. */
+  readonly naming: NamingStyle;
+  readonly nameLength: number;
+}
+
+export interface CatalogueParts {
+  readonly store: Store;
+  readonly settings: CatalogueSettings;
+  readonly maxAgeMs: number;
+  readonly log: Log;
+}
+
 /**
- * The tools that workers registered, as this process last saw them. Read from the store again
- * when a signal says that they changed, and when they were read longer than `maxAgeMs` ago.
+ * The tools of workers and upstreams, as this process last saw them in the store. Read again
+ * when a signal says that they changed, and when they were read longer than `maxAgeMs` ago. A list
+ * never depends on a worker, a connector or an upstream being there.
  */
 export class ToolCatalogue {
-  readonly #store: Store;
-  readonly #maxAgeMs: number;
+  readonly #parts: CatalogueParts;
   readonly #unsubscribe: () => void;
-  #tools = new Map<string, ServedTool>();
+  #tools: ReadonlyMap<string, ServedTool> = new Map();
   #listed = '';
   #revision: number | undefined;
   #readAt = -Infinity;
   #changed = false;
   #reading: Promise<void> | undefined;
+  #reported = '';
   readonly #listeners = new Set<() => void>();
 
-  constructor(store: Store, maxAgeMs: number) {
-    this.#store = store;
-    this.#maxAgeMs = maxAgeMs;
-    this.#unsubscribe = store.subscribe(({ kind }) => {
+  constructor(parts: CatalogueParts) {
+    this.#parts = parts;
+    this.#unsubscribe = parts.store.subscribe(({ kind }) => {
       if (kind !== 'tools' && kind !== 'everything') return;
       this.#changed = true;
       // Who listens learns of a change by itself; what cannot be read now is found at the next look.
-      if (this.#listeners.size > 0) this.#refresh(this.#maxAgeMs).catch(() => {});
+      if (this.#listeners.size > 0) this.#refresh(parts.maxAgeMs).catch(() => {});
     });
   }
 
@@ -53,16 +95,21 @@ export class ToolCatalogue {
 
   /** The tool of that name. A name that is not known is looked for once more in the store before it is unknown. */
   async find(name: string): Promise<ServedTool | undefined> {
-    await this.#refresh(this.#maxAgeMs);
+    await this.#refresh(this.#parts.maxAgeMs);
     const tool = this.#tools.get(name);
     if (tool !== undefined) return tool;
     await this.#refresh(0);
     return this.#tools.get(name);
   }
 
-  /** The `tools` of `tools/list` as JSON: ordered by name, the same on every replica (BEHAVIOURS 22, 23, 26). */
+  /** The tool of that name as it was last seen, without a look at the store. */
+  lastSeen(name: string): ServedTool | undefined {
+    return this.#tools.get(name);
+  }
+
+  /** The `tools` of `tools/list` as JSON: ordered by name, the same on every replica (BEHAVIOURS 22, 23, 26, 27). */
   async list(): Promise<string> {
-    await this.#refresh(this.#maxAgeMs);
+    await this.#refresh(this.#parts.maxAgeMs);
     return this.#listed;
   }
 
@@ -75,40 +122,124 @@ export class ToolCatalogue {
   async #read(): Promise<void> {
     const startedAt = performance.now();
     // Hosts may have the list from another replica: a change counts though this one reads for the first time.
-    const isChange = this.#changed || this.#revision !== undefined;
+    const mayBeChange = this.#changed || this.#revision !== undefined;
     this.#changed = false;
-    const catalogue = await this.#store.tools.list(this.#revision);
+    const catalogue = await this.#parts.store.tools.list(this.#revision);
     this.#readAt = startedAt;
     if (catalogue === undefined) return;
     this.#revision = catalogue.revision;
-    const sorted = [...catalogue.tools].sort((a, b) => (a.name < b.name ? -1 : 1));
-    this.#tools = new Map(sorted.map((definition) => [definition.name, served(definition)]));
-    this.#listed = JSON.stringify(
-      sorted.map(({ name, title, description, inputSchema, toolClass }) => ({
-        name,
-        ...(title !== undefined && { title }),
-        description,
-        inputSchema: withoutHeaderWishes(inputSchema),
-        annotations: { readOnlyHint: toolClass === 'read' },
-      })),
-    );
+    const { entries, leftOut } = entriesOf(catalogue, this.#parts.settings);
+    this.#tools = new Map(entries.map(({ served }) => [served.name, served]));
+    const listed = `[${entries.map(({ json }) => json).join(',')}]`;
+    // A server that publishes the same again is no news to hosts (F77).
+    const isChange = mayBeChange && listed !== this.#listed;
+    this.#listed = listed;
+    this.#report(leftOut);
     if (isChange) for (const listener of this.#listeners) listener();
+  }
+
+  #report(leftOut: readonly LeftOutName[]): void {
+    const all = JSON.stringify(leftOut);
+    if (leftOut.length > 0 && all !== this.#reported)
+      this.#parts.log.warn(
+        { tools: leftOut.slice(0, 20), count: leftOut.length },
+        'tools left out of the list',
+      );
+    this.#reported = all;
   }
 }
 
-function served(definition: ToolDefinition): ServedTool {
-  let compiled: SchemaCheck | undefined;
-  return { definition, check: (args) => (compiled ??= compileSchema(definition.inputSchema))(args) };
+/** A tool with its entry in `tools/list`, as JSON. */
+interface Entry {
+  readonly served: ServedTool;
+  readonly json: string;
 }
 
-/**
- * Hosts owe us no `Mcp-Param-*` header, so the wish for one is not listed (BEHAVIOURS X21). It is
- * a string; an argument of that name has a schema.
- */
-function withoutHeaderWishes(schema: JsonSchema): JsonSchema {
-  const text = JSON.stringify(schema);
-  if (!text.includes('"x-mcp-header"')) return schema;
-  return JSON.parse(text, (key, value: unknown) =>
-    key === 'x-mcp-header' && typeof value === 'string' ? undefined : value,
-  ) as JsonSchema;
+function entriesOf(
+  { tools, servers }: Catalogue,
+  { naming, nameLength }: CatalogueSettings,
+): { readonly entries: readonly Entry[]; readonly leftOut: readonly LeftOutName[] } {
+  const { exposed, leftOut } = projectNames({
+    localNames: tools.map(({ name }) => name),
+    servers,
+    style: naming,
+    maxLength: nameLength,
+  });
+  const entries = [
+    ...tools.map(localEntry),
+    ...servers.flatMap((server) =>
+      server.tools.flatMap((tool) => {
+        const name = exposed.get(server.key)?.get(tool.name);
+        return name !== undefined && isOffered(tool.name, server.rules)
+          ? foreignEntry(name, server, tool)
+          : [];
+      }),
+    ),
+  ];
+  entries.sort((a, b) => (a.served.name < b.served.name ? -1 : 1));
+  return { entries, leftOut };
+}
+
+function localEntry(definition: ToolDefinition): Entry {
+  const { name, title, description, inputSchema, toolClass } = definition;
+  const { schema, note } = listedSchema(inputSchema);
+  return {
+    served: {
+      kind: 'local',
+      name,
+      toolClass,
+      definition,
+      listsOutput: false,
+      check: compiledAtFirstUse(() => compileSchema(inputSchema)),
+    },
+    json: JSON.stringify({
+      name,
+      title,
+      description: withNote(description, note),
+      inputSchema: schema,
+      annotations: { readOnlyHint: toolClass === 'read' },
+    }),
+  };
+}
+
+function foreignEntry(name: string, server: ServerCatalogue, tool: UpstreamTool): Entry {
+  const { rules } = server;
+  const { schema, note } = listedSchema(tool.inputSchema);
+  // As text there is no structured content that could fit it (BEHAVIOURS X12).
+  const isPassedOn = rules.resultMode === 'passthrough' && tool.outputSchema !== undefined;
+  const outputSchema = isPassedOn ? listedOutputSchema(tool.outputSchema!) : undefined;
+  return {
+    served: {
+      kind: 'upstream',
+      name,
+      toolClass: classOf(tool, rules),
+      server,
+      tool,
+      listsOutput: outputSchema !== undefined,
+      check: compiledAtFirstUse(() => compileUntrustedSchema(tool.inputSchema)),
+    },
+    json: JSON.stringify({
+      name,
+      title: tool.title,
+      description: withNote(describe(server, tool), note),
+      inputSchema: schema,
+      outputSchema,
+      annotations: listedAnnotations(tool, rules),
+    }),
+  };
+}
+
+/** What a model reads: behind the operator's name of the server, unless that is switched off (BEHAVIOURS X17). */
+function describe({ name, rules }: ServerCatalogue, tool: UpstreamTool): string | undefined {
+  return rules.descriptionPrefix ? `[MCP ${name}] ${tool.description ?? tool.name}` : tool.description;
+}
+
+function withNote(description: string | undefined, note: string | undefined): string | undefined {
+  return note === undefined ? description : [description, note].filter(Boolean).join(' ');
+}
+
+/** Most tools of a list are never called. */
+function compiledAtFirstUse(compile: () => SchemaCheck): SchemaCheck {
+  let compiled: SchemaCheck | undefined;
+  return (args) => (compiled ??= compile())(args);
 }

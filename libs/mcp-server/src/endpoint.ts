@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SessionLimits, Store } from '@holdfast/store';
 import { readCredential, type AuthProvider } from './auth.js';
 import { Calls, type CallSettings, type IdentityHooks } from './call.js';
-import { ToolCatalogue } from './catalogue.js';
+import { ToolCatalogue, type CatalogueSettings } from './catalogue.js';
 import {
   allowOrigin,
   answerPreflight,
@@ -25,7 +25,7 @@ import { Seals } from './seal.js';
 import { Sessions } from './sessions.js';
 import { codes, errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
-export interface McpSettings extends CallSettings, OriginRules {
+export interface McpSettings extends CallSettings, CatalogueSettings, OriginRules {
   readonly maxBodyBytes: number;
   readonly pollIntervalMs: number;
   readonly listTtlMs: number;
@@ -68,7 +68,7 @@ export class McpEndpoint {
     const { store, settings, hooks, log, observer, serverInfo } = parts;
     this.#parts = parts;
     this.#watch = new RunWatch(store, settings.pollIntervalMs, log);
-    this.#catalogue = new ToolCatalogue(store, settings.pollIntervalMs);
+    this.#catalogue = new ToolCatalogue({ store, settings, maxAgeMs: settings.pollIntervalMs, log });
     this.#sessions = new Sessions(store, settings.sessions, log);
     const calls = new Calls({
       store,

@@ -20,6 +20,7 @@ import type { CallObserver, Log } from './parts.js';
 import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
+import { readTraceContext } from './trace-context.js';
 import {
   codes,
   errorMessage,
@@ -248,6 +249,7 @@ export class LegacyLeg {
         arguments: params['arguments'],
         meta,
         principal,
+        trace: readTraceContext(res.req.headers),
         signal: host.signal,
         onRun: (run) => {
           accepted = run;

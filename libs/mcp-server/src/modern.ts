@@ -17,6 +17,7 @@ import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';
 import { EventStream, streamHeaders } from './sse.js';
+import { readTraceContext, type TraceContext } from './trace-context.js';
 import { callFailure, codes, faultOf, internalError, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
 /** What sets the modern era apart in a body (MCP 2026-07-28, request envelope). */
@@ -52,6 +53,7 @@ interface ServedOver {
   readonly principalOf: (context: ServerContext) => Principal | null;
   /** The arguments as they were sent; the SDK's copy lacks a key called __proto__. */
   readonly argumentsOf?: (context: ServerContext, given: unknown) => unknown;
+  readonly traceOf?: (context: ServerContext) => TraceContext | undefined;
   /** Whether there is another replica for the host to come back to. */
   readonly canComeBack: boolean;
 }
@@ -59,7 +61,7 @@ interface ServedOver {
 /** The handlers of one server object of the SDK, for the modern HTTP leg and for stdio. */
 export function makeServer(
   { catalogue, calls, seals, serverInfo, listTtlMs, log }: ModernParts,
-  { principalOf, argumentsOf = (_context, given) => given, canComeBack }: ServedOver,
+  { principalOf, argumentsOf = (_context, given) => given, traceOf, canComeBack }: ServedOver,
 ): Server {
   const server = new Server(serverInfo, { capabilities: { tools: { listChanged: true } } });
   server.setRequestHandler('tools/list', async ({ params }) => {
@@ -82,6 +84,7 @@ export function makeServer(
         arguments: argumentsOf(context, params.arguments),
         meta,
         principal,
+        trace: traceOf?.(context),
         signal,
         canComeBack,
         ...handedBy(context.mcpReq.requestState(), seals, principal),
@@ -108,13 +111,16 @@ export function makeServer(
       if (faultOf(error) === undefined || error instanceof HostGone) throw toProtocolError(error, log);
       log.error({ err: error }, 'call failed');
       return parseJson(
-        callFailure({
-          name: 'InternalError',
-          message: internalError,
-          outcome: 'unknown',
-          // It may have been accepted: only a token makes a second call the same one.
-          retryable: meta?.['idempotency_key'] !== undefined,
-        }),
+        callFailure(
+          {
+            name: 'InternalError',
+            message: internalError,
+            outcome: 'unknown',
+            // It may have been accepted: only a token makes a second call the same one.
+            retryable: meta?.['idempotency_key'] !== undefined,
+          },
+          { listsOutput: calls.listsOutput(params.name) },
+        ),
       ) as never;
     }
   });
@@ -160,6 +166,7 @@ export class ModernLeg {
         makeServer(parts, {
           principalOf: ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null,
           argumentsOf: ({ http }) => http?.authInfo?.extra?.['arguments'],
+          traceOf: ({ http }) => http?.authInfo?.extra?.['trace'] as TraceContext | undefined,
           canComeBack: true,
         }),
       {
@@ -205,7 +212,11 @@ export class ModernLeg {
         token: '',
         clientId: '',
         scopes: [],
-        extra: { principal, arguments: (body as ToolCall | null)?.params?.arguments },
+        extra: {
+          principal,
+          arguments: (body as ToolCall | null)?.params?.arguments,
+          trace: readTraceContext(req.headers),
+        },
       },
     });
     const slow = Symbol();

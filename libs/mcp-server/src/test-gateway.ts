@@ -1,9 +1,15 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach } from '@jest/globals';
-import { type CallError, type Progress, type Run } from '@holdfast/run';
+import { everyLane, laneOf, type CallError, type Progress, type Run } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
-import { defineTool, type ToolDefinition } from '@holdfast/tools';
+import {
+  defineTool,
+  readListedTool,
+  type ServerCatalogue,
+  type ServerRules,
+  type ToolDefinition,
+} from '@holdfast/tools';
 import { z } from 'zod';
 import { exchange, openHost, type Exchange, type Host, type Sending } from '../../../test/system/host.js';
 import { keyAuth, type AuthProvider } from './auth.js';
@@ -112,6 +118,45 @@ export interface GatewayChange {
   readonly hooks?: IdentityHooks;
 }
 
+const rules: ServerRules = {
+  timeoutMs: 60_000,
+  retry: 2,
+  concurrency: 16,
+  overrides: {},
+  trustHints: true,
+  requiresApproval: [],
+  autoApprove: [],
+  approvalMode: 'guarded',
+  resultMode: 'passthrough',
+  maxResultBytes: 4 * 1024 * 1024,
+  descriptionPrefix: true,
+};
+
+/** What the connector would publish of a server called Docs with these entries of its `tools/list`. */
+export function serverOf(
+  entries: readonly object[],
+  {
+    rules: change,
+    ...fields
+  }: Partial<Omit<ServerCatalogue, 'rules'>> & { readonly rules?: Partial<ServerRules> } = {},
+): ServerCatalogue {
+  const tools = entries.map((entry) => {
+    const tool = readListedTool({ inputSchema: { type: 'object' }, ...entry });
+    if ('problem' in tool) throw new Error(tool.problem);
+    return tool;
+  });
+  const identity = '5e'.repeat(32);
+  return {
+    key: 'docs_5e5e5e5e',
+    id: 'docs',
+    name: 'Docs',
+    identity,
+    rules: { ...rules, ...change },
+    tools,
+    ...fields,
+  };
+}
+
 const runIdKey = Buffer.alloc(32, 7);
 
 export async function memoryStore(): Promise<Store> {
@@ -148,6 +193,8 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
       workflowPrefix: 'mcp:tool:',
       waitTimeoutMs: 0,
       dedupeWindowMs: 0,
+      naming: 'double-underscore',
+      nameLength: 64,
       hostCancel: 'detach',
       keepAliveMs: 15_000,
       runIdKeys: [runIdKey],
@@ -170,9 +217,10 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
   const worker = `worker of ${url}`;
-  const { tools } = (await store.tools.list())!;
-  const workflows = tools.map(({ name }) => `mcp:tool:${name}`);
-  await store.workers.join({ id: worker, group: 'default', workflows }, 600_000);
+  const { tools, servers } = (await store.tools.list())!;
+  const own = tools.map(({ name }) => `mcp:tool:${name}`);
+  const workflows = [...own, ...servers.map(({ key }) => laneOf(key))];
+  await store.workers.join({ id: worker, group: 'default', workflows: [...own, everyLane] }, 600_000);
 
   const claimOne = async (): Promise<Claim | undefined> => {
     const request = {

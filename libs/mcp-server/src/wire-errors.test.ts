@@ -21,13 +21,19 @@ test('the meta of a tool is kept beside the mark, with every digit; the mark is 
 test('a failure is readable by a model and the same as data for a program', () => {
   const facts = { name: 'ToolError', message: 'no', retryable: true, outcome: 'ran' } as const;
   const told = { ...facts, run_id: 'r0_x' };
-  expect(JSON.parse(callFailure(facts, mark))).toEqual({
+  expect(JSON.parse(callFailure(facts, { mark }))).toEqual({
     content: [{ type: 'text', text: 'ToolError: no' }],
     structuredContent: { error: told },
     isError: true,
     _meta: { 'holdfast/run': mark, 'holdfast/error': told },
   });
   expect(JSON.parse(callFailure(facts))._meta).toEqual({ 'holdfast/error': { ...told, run_id: null } });
+});
+
+test('the failure of a tool that lists an output schema has no structured content that would break it', () => {
+  const facts = { name: 'MCPToolError', message: 'no', retryable: false, outcome: 'ran' } as const;
+  const failure = JSON.parse(callFailure(facts, { mark, listsOutput: true })) as object;
+  expect(Object.keys(failure)).toEqual(['content', 'isError', '_meta']);
 });
 
 test.each([

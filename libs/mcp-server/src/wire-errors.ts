@@ -90,12 +90,18 @@ function withMeta(result: Record<string, unknown>, mark: RunMark): object {
   return { ...result, _meta: { ...(result['_meta'] as object | undefined), 'holdfast/run': mark } };
 }
 
-/** A tool error: readable by a model, and the same as data for a program (docs/connecting-hosts.md). */
-export function callFailure({ name, message, retryable, outcome }: CallError, mark?: RunMark): string {
+/**
+ * A tool error: readable by a model, and the same as data for a program (docs/connecting-hosts.md). Where a tool
+ * lists an output schema the data is only in `_meta`: hosts throw away structured content that breaks it.
+ */
+export function callFailure(
+  { name, message, retryable, outcome }: CallError,
+  { mark, listsOutput = false }: { readonly mark?: RunMark; readonly listsOutput?: boolean } = {},
+): string {
   const error = { name, message, run_id: mark?.id ?? null, retryable, outcome };
   return JSON.stringify({
     content: [{ type: 'text', text: `${name}: ${message}` }],
-    structuredContent: { error },
+    ...(!listsOutput && { structuredContent: { error } }),
     isError: true,
     _meta: { ...(mark && { 'holdfast/run': mark }), 'holdfast/error': error },
   });

@@ -36,6 +36,13 @@ export interface WorkerMetrics {
   leaseLost(): void;
 }
 
+/** What the connector tells. Servers are named by operators, so their number is bounded by the settings. */
+export interface ConnectorMetrics {
+  called(call: { readonly server: string; readonly outcome: string; readonly seconds: number }): void;
+  /** Whether a server is connected; undefined when this connector has it no longer. */
+  connected(server: string, isConnected: boolean | undefined): void;
+}
+
 /** Asks the store at the time of a scrape. May reject or hang: the sample is then absent, never stale. */
 export type Ask<T> = (signal: AbortSignal) => Promise<T>;
 
@@ -46,6 +53,7 @@ export type Ask<T> = (signal: AbortSignal) => Promise<T>;
 export interface Metrics {
   gateway(): GatewayMetrics;
   worker(): WorkerMetrics;
+  connector(): ConnectorMetrics;
   /** `holdfast_runs_queued` and `holdfast_queue_age_seconds`, read together once a scrape. */
   queue(ask: Ask<QueueDepth>): void;
   /** `holdfast_sessions`: open sessions in the store. */
@@ -178,6 +186,38 @@ export function createMetrics({
     };
   });
 
+  const connector = once((): ConnectorMetrics => {
+    const calls = new Counter({
+      name: 'holdfast_upstream_calls_total',
+      help: 'Calls of upstream servers, by how far they got.',
+      labelNames: ['server', 'outcome'],
+      registers,
+    });
+    const callSeconds = new Histogram({
+      name: 'holdfast_upstream_call_seconds',
+      help: 'Time from a call at the connector to its outcome, its wait for a turn included.',
+      labelNames: ['server'],
+      buckets: BUCKETS,
+      registers,
+    });
+    const connected = new Gauge({
+      name: 'holdfast_upstream_connected',
+      help: 'Whether a server that this connector owns is connected.',
+      labelNames: ['server'],
+      registers,
+    });
+    return {
+      called({ server, outcome, seconds }) {
+        calls.inc({ server, outcome: within(OUTCOMES, outcome) });
+        observe(callSeconds.labels(server), seconds);
+      },
+      connected(server, isConnected) {
+        if (isConnected === undefined) connected.remove(server);
+        else connected.set({ server }, isConnected ? 1 : 0);
+      },
+    };
+  });
+
   /** A gauge that is asked for at each scrape and has no sample when there is no answer. */
   function asked(name: string, help: string, answer: () => Promise<number | undefined>): void {
     new Gauge({
@@ -195,6 +235,7 @@ export function createMetrics({
   return {
     gateway,
     worker,
+    connector,
     queue(ask) {
       const depth = shared(() => answerOf(ask, askTimeoutMs));
       asked(

@@ -1,0 +1,83 @@
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import { Transport, type MicroserviceOptions } from '@nestjs/microservices';
+import {
+  loaderOptions,
+  maxMessageBytes,
+  protoPackage,
+  protoPath,
+  serverCredentials,
+} from '@holdfast/connector-rpc';
+import { beginService, readRpcCredentials, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
+import { openStore, whenThere, type Store } from '@holdfast/store';
+import { Serving } from './calls.controller.js';
+import { Connecting } from './connecting.js';
+import { ConnectorModule } from './connector.module.js';
+import { connectorRules, connectorSettings } from './settings.js';
+
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
+await startOrExit(async () => {
+  const service = beginService(connectorSettings, process.env, { name: 'connector', rules: connectorRules });
+  const { settings, log, health, metrics, readiness } = service;
+  const security = readRpcCredentials(settings);
+  const connecting = new Connecting({
+    settings,
+    env: process.env,
+    version,
+    dataFolder: resolve('data'),
+    log,
+    health,
+    metrics,
+  });
+  const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
+  const app = await NestFactory.createMicroservice<MicroserviceOptions>(
+    ConnectorModule.of(new Serving(() => connecting.connector, security, log)),
+    {
+      logger: false,
+      transport: Transport.GRPC,
+      options: {
+        package: protoPackage,
+        protoPath,
+        url: settings.bind,
+        loader: loaderOptions,
+        credentials: serverCredentials(security),
+        maxReceiveMessageLength: maxMessageBytes,
+        maxSendMessageLength: maxMessageBytes,
+        keepalive: { keepalivePermitWithoutCalls: 1, http2MinPingIntervalWithoutDataMs: 1_000 },
+        gracefulShutdown: true,
+      },
+    },
+  );
+  await app.listen();
+  log.info({ bind: settings.bind, opsPort: ops.port }, 'connector listens');
+
+  const stopping = new AbortController();
+  const open: { store?: Store } = {};
+  runUntilSignal({
+    log,
+    graceMs: settings.drainMs + 10_000,
+    stop: async () => {
+      health.drain();
+      stopping.abort();
+      await connecting.stop(settings.drainMs);
+      await app.close();
+      await open.store?.close();
+      await ops.close();
+    },
+  });
+
+  const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
+  await whenThere(
+    async () => {
+      open.store ??= await openStore(settings.store, { listenUrl, pollMs, log });
+      await connecting.serveFrom(open.store, settings.advertise ?? settings.bind);
+      readiness.reached();
+      log.info({}, 'connector serves');
+    },
+    readiness.failed,
+    stopping.signal,
+  );
+});

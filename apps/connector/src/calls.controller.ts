@@ -1,0 +1,77 @@
+import { status, type Metadata } from '@grpc/grpc-js';
+import { Controller } from '@nestjs/common';
+import { GrpcMethod, RpcException } from '@nestjs/microservices';
+import { Observable } from 'rxjs';
+import {
+  fromCallMessage,
+  hasToken,
+  outcomeEvent,
+  progressEvent,
+  serviceName,
+  type CallMessage,
+  type EventMessage,
+  type RpcSecurity,
+} from '@holdfast/connector-rpc';
+import { NotOwner, type Connector } from '@holdfast/mcp-client';
+import type { Log } from '@holdfast/ops';
+import { ensureError } from '@holdfast/run';
+
+/** What calls are served with. */
+export class Serving {
+  constructor(
+    /** Undefined until the store was there once. */
+    readonly connector: () => Connector | undefined,
+    readonly security: RpcSecurity,
+    readonly log: Log,
+  ) {}
+}
+
+@Controller()
+export class CallsController {
+  readonly #serving: Serving;
+
+  constructor(serving: Serving) {
+    this.#serving = serving;
+  }
+
+  /** Progress, then the outcome. A worker that goes away gives its call up. */
+  @GrpcMethod(serviceName, 'Call')
+  call(message: CallMessage, metadata: Metadata): Observable<EventMessage> {
+    const { connector, security, log } = this.#serving;
+    return new Observable((events) => {
+      if (!hasToken(security, metadata))
+        return void events.error(
+          refusal(status.UNAUTHENTICATED, 'the token of this connector is another one'),
+        );
+      const gone = new AbortController();
+      const ready = connector();
+      if (ready === undefined)
+        return void events.error(refusal(status.UNAVAILABLE, 'this connector has not reached the store yet'));
+      ready
+        .call(fromCallMessage(message), {
+          signal: gone.signal,
+          onProgress: (progress) => events.next(progressEvent(progress)),
+        })
+        .then(
+          (outcome) => {
+            events.next(outcomeEvent(outcome));
+            events.complete();
+          },
+          (error: unknown) => {
+            if (error instanceof NotOwner)
+              return events.error(refusal(status.FAILED_PRECONDITION, error.message));
+            log.error(
+              { server: message.server, runId: message.runId, err: ensureError(error) },
+              'call failed',
+            );
+            events.error(refusal(status.INTERNAL, 'internal error'));
+          },
+        );
+      return () => gone.abort();
+    });
+  }
+}
+
+function refusal(code: status, message: string): RpcException {
+  return new RpcException({ code, message });
+}

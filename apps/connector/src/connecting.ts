@@ -1,0 +1,112 @@
+import { resolve } from 'node:path';
+import {
+  ChildGuard,
+  connectionOpener,
+  Connector,
+  watchServersFile,
+  type Diagnostic,
+} from '@holdfast/mcp-client';
+import type { Environment, Health, Log, Metrics } from '@holdfast/ops';
+import type { Store } from '@holdfast/store';
+import type { ConnectingSettings } from './settings.js';
+
+export interface ConnectingParts {
+  readonly settings: ConnectingSettings;
+  readonly env: Environment;
+  readonly version: string;
+  /** What `${home}` in the settings of a server stands for. */
+  readonly dataFolder: string;
+  readonly log: Log;
+  readonly health: Health;
+  readonly metrics: Metrics;
+}
+
+/** The connector of one process: the servers of its file, from the moment that the store is there. */
+export class Connecting {
+  readonly #parts: ConnectingParts;
+  readonly #ready: ReturnType<Health['condition']> | undefined;
+  #serving: { readonly connector: Connector; readonly stopWatching: () => void } | undefined;
+  #looking: NodeJS.Timeout | undefined;
+  readonly #children: ChildGuard;
+
+  constructor(parts: ConnectingParts) {
+    this.#parts = parts;
+    this.#children = new ChildGuard(parts);
+    this.#ready = parts.health.condition('servers');
+  }
+
+  /** The connector, once the store is there. */
+  get connector(): Connector | undefined {
+    return this.#serving?.connector;
+  }
+
+  /** @param address where workers reach it */
+  async serveFrom(store: Store, address: string): Promise<void> {
+    if (this.#serving !== undefined) return;
+    const { settings, env, version, dataFolder, log, metrics } = this.#parts;
+    const isProduction = settings.profile === 'production';
+    const diagnose = ({ message, ...diagnostic }: Diagnostic): void => log.warn(diagnostic, message);
+    const connector = new Connector({
+      store,
+      address,
+      leaseMs: settings.ownerLeaseMs,
+      open: connectionOpener({
+        guard: {
+          allowLoopback: settings.allowLoopback ?? !isProduction,
+          requireAllowedHosts: isProduction,
+          network: settings.outboundNetwork,
+        },
+        placeholders: {
+          node: process.execPath,
+          python: 'python3',
+          repo: process.cwd(),
+          home: dataFolder,
+          environment: env,
+          ...(settings.envDir !== undefined && { environmentFolder: resolve(settings.envDir) }),
+          ...(settings.envAllow !== undefined && { allowedPrefixes: settings.envAllow }),
+        },
+        children: this.#children,
+        version,
+        log,
+      }),
+      log,
+      observer: metrics.connector(),
+      diagnose,
+    });
+    const stopWatching =
+      settings.serversFile === undefined
+        ? () => {}
+        : await watchServersFile(
+            resolve(settings.serversFile),
+            {
+              stdioEnabled: settings.stdioEnabled,
+              legacySse: settings.allowLegacySse,
+              isProduction,
+              approvalMode: settings.approvalMode,
+            },
+            ({ servers, diagnostics }) => {
+              diagnostics.forEach(diagnose);
+              connector.setServers(servers);
+            },
+          );
+    this.#serving = { connector, stopWatching };
+    connector.start();
+    this.#lookForMissing();
+  }
+
+  /** Ready once every required server was connected (BEHAVIOURS X7). */
+  #lookForMissing(): void {
+    const missing = this.#serving!.connector.missing();
+    if (missing.length === 0) return this.#ready!.met();
+    this.#ready!.waiting(missing.map(({ id, reason }) => `${id}: ${reason}`).join('; '));
+    this.#looking = setTimeout(() => this.#lookForMissing(), 200).unref();
+  }
+
+  /** Ends what is under way, for `patienceMs` at most, and gives its servers to the others. */
+  async stop(patienceMs: number): Promise<void> {
+    clearTimeout(this.#looking);
+    this.#serving?.stopWatching();
+    await this.#serving?.connector.stop(patienceMs);
+    this.#children.close();
+  }
+}

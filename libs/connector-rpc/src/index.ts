@@ -1,0 +1,21 @@
+export { ConnectorClient, type ConnectorClientParts } from './connector-client.js';
+export {
+  callMetadata,
+  clientCredentials,
+  hasToken,
+  serverCredentials,
+  type RpcSecurity,
+  type TlsFiles,
+} from './credentials.js';
+export {
+  fromCallMessage,
+  loaderOptions,
+  maxMessageBytes,
+  outcomeEvent,
+  progressEvent,
+  protoPackage,
+  protoPath,
+  serviceName,
+  type CallMessage,
+  type EventMessage,
+} from './wire.js';

@@ -1,0 +1,174 @@
+import { describe, expect, test } from '@jest/globals';
+import { tokenRunId, type CallError } from '@holdfast/run';
+import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
+import {
+  envelope,
+  eras,
+  errorNameOf,
+  memoryStore,
+  openGateway,
+  resultOf,
+  runOf,
+  serverOf,
+  textOf,
+  until,
+  type GatewayChange,
+  type TestGateway,
+} from './test-gateway.js';
+
+const tools = [
+  { name: 'search', inputSchema: { type: 'object', properties: { q: { type: 'string' } } }, annotations: { readOnlyHint: true } }, // prettier-ignore
+  { name: 'write', inputSchema: { type: 'object', oneOf: [{ required: ['a'] }, { required: ['b'] }] } },
+  { name: 'count', outputSchema: { type: 'object', properties: { n: { type: 'integer' } } } },
+];
+const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+const otherTrace = '00-00000000000000000000000000000001-0000000000000002-00';
+
+const withUpstream = async (
+  server: ServerCatalogue = serverOf(tools),
+  change: GatewayChange = {},
+): Promise<TestGateway> => {
+  const store = await memoryStore();
+  await store.servers.publish(server);
+  return openGateway({ store, ...change });
+};
+
+const failure: CallError = { name: 'MCPToolError', message: 'no', outcome: 'ran', retryable: false };
+
+describe.each(eras)('on the %s era a call of an upstream', (era) => {
+  test('is a run on the lane of its server, that says which tool of it (BEHAVIOURS 70, 71)', async () => {
+    const server = serverOf(tools);
+    const gateway = await withUpstream(server);
+    const host = await gateway.host(era);
+    const waiting = host.begin('docs__search', { q: 'x' });
+    const claim = await gateway.claim();
+    expect(claim.run).toMatchObject({
+      workflow: 'server:docs_5e5e5e5e',
+      tool: 'docs__search',
+      toolClass: 'read',
+      arguments: '{"q":"x"}',
+      definition: '',
+    });
+    const { fingerprint } = server.tools[0] as UpstreamTool;
+    expect(claim.run.upstream).toEqual({ server: 'docs_5e5e5e5e', tool: 'search', fingerprint });
+    await gateway.finish(claim, 'found');
+    expect(textOf(resultOf(await waiting.answer))).toBe('found');
+  });
+
+  test('with a token is one run, of the name that hosts see (BEHAVIOURS R5)', async () => {
+    const gateway = await withUpstream();
+    gateway.finishAll();
+    const host = await gateway.host(era);
+    const first = runOf(await host.call('docs__search', {}, { token: 't' }));
+    const principal = { realm: 'apikey', id: 'desk' };
+    expect(first.id).toBe(tokenRunId(Buffer.alloc(32, 7), principal, 'mcp:tool:docs__search', 't'));
+    expect(runOf(await host.call('docs__search', {}, { token: 't' }))).toEqual({
+      ...first,
+      reattached: true,
+    });
+    expect(errorNameOf(await host.call('docs__search', { q: 'x' }, { token: 't' }))).toBe(
+      'IdempotencyConflict',
+    );
+    await gateway.store.servers.publish(serverOf([]));
+    expect(runOf(await host.call('docs__search', {}, { token: 't' })).reattached).toBe(true);
+  });
+
+  test('without arguments has an empty object of them, and is a write where nothing says otherwise', async () => {
+    const gateway = await withUpstream();
+    gateway.finishAll();
+    const host = await gateway.host(era);
+    resultOf(await host.send('tools/call', { name: 'docs__count' }).answer);
+    const [run] = await gateway.runs();
+    expect([run!.arguments, run!.toolClass]).toEqual(['{}', 'write']);
+  });
+
+  test('F71 is checked by the original schema before there is a run', async () => {
+    const gateway = await withUpstream();
+    const host = await gateway.host(era);
+    expect(errorNameOf(await host.call('docs__search', { q: 7 }))).toBe('InvalidArguments');
+    expect(errorNameOf(await host.call('docs__write', { a: 1, b: 2 }))).toBe('InvalidArguments');
+    expect(await gateway.runs()).toEqual([]);
+  });
+
+  test('that is filtered out is answered as one that never existed (BEHAVIOURS R12)', async () => {
+    const gateway = await withUpstream(serverOf(tools, { rules: { deny: ['search'] } }));
+    const host = await gateway.host(era);
+    const answers = await Promise.all(
+      ['docs__search', 'docs__nosuch'].map(
+        async (name) => (await host.begin(name, {}, { id: 1 }).answer).body,
+      ),
+    );
+    expect(answers[0]!.replaceAll('docs__search', 'docs__nosuch')).toBe(answers[1]);
+    expect(answers[1]).toMatch(/-32602/);
+    expect(await gateway.runs()).toEqual([]);
+  });
+
+  test('F32 takes the keys of vendors and the trace along, and nothing else of the meta', async () => {
+    const gateway = await withUpstream();
+    gateway.finishAll();
+    const host = await gateway.host(era);
+    const meta = {
+      progressToken: 'p',
+      'vendor/key': { n: 1 },
+      traceparent,
+      tracestate: 'a=1',
+      'io.modelcontextprotocol/x': 1,
+      'holdfast/run': 1,
+    };
+    await host.call('docs__search', {}, { meta, token: 't' });
+    const [run] = await gateway.runs();
+    expect(run!.upstream!.meta).toEqual({ 'vendor/key': { n: 1 }, traceparent, tracestate: 'a=1' });
+  });
+
+  test.each([
+    ['of the headers where the meta has none', {}, { traceparent, tracestate: 'a=1' }, { traceparent, tracestate: 'a=1' }],
+    ['of the meta before that of the headers', { traceparent }, { traceparent: otherTrace, tracestate: 'a=1' }, { traceparent }],
+    ['of the headers where that of the meta is malformed', { traceparent: 'x', tracestate: 'b=2' }, { traceparent }, { traceparent }],
+    ['of nobody where both are malformed', { traceparent: 7, tracestate: 'b=2' }, { traceparent: 'x', tracestate: 'a=1' }, undefined],
+  ])('F198 takes along the trace %s', async (_title, meta, headers, expected) => {
+    const gateway = await withUpstream();
+    gateway.finishAll();
+    const host = await gateway.host(era);
+    const params = { name: 'docs__search', arguments: {}, _meta: { ...(era === 'modern' && envelope), ...meta } };
+    const ofEra =
+      era === 'modern'
+        ? { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'docs__search' }
+        : { 'mcp-session-id': host.session };
+    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
+    resultOf(await gateway.send({ headers: { ...ofEra, ...headers }, body }).answer);
+    const [run] = await gateway.runs();
+    expect(run!.upstream!.meta).toEqual(expected);
+  }); // prettier-ignore
+
+  test('that fails has its error as structured content only where no output schema is listed', async () => {
+    const gateway = await withUpstream();
+    const host = await gateway.host(era);
+    const failed = async (name: string): Promise<unknown> => {
+      const waiting = host.begin(name, {}, { token: name });
+      await gateway.finish(await gateway.claim(), failure);
+      const result = resultOf(await waiting.answer);
+      expect([errorNameOf(result), textOf(result)]).toEqual(['MCPToolError', 'MCPToolError: no']);
+      return result.structuredContent;
+    };
+    expect(await failed('docs__search')).toMatchObject({ error: { name: 'MCPToolError' } });
+    expect(await failed('docs__count')).toBeUndefined();
+    // Also before there is a run, and when the tool is gone while the host still lists it.
+    const refused = await host.call('docs__count', {}, { token: '' });
+    expect([errorNameOf(refused), refused.structuredContent]).toEqual(['InvalidIdempotencyToken', undefined]);
+    await gateway.store.servers.publish(serverOf([]));
+    const repeated = await host.call('docs__count', {}, { token: 'docs__count' });
+    expect([errorNameOf(repeated), repeated.structuredContent]).toEqual(['MCPToolError', undefined]);
+  });
+
+  test('is said to wait for a worker only while there is none, since every worker serves every server', async () => {
+    const gateway = await withUpstream(serverOf(tools), { settings: { keepAliveMs: 20 } });
+    const host = await gateway.host(era);
+    const stream = host.begin('docs__search', {}, { meta: { progressToken: 1 } });
+    const told = (): unknown[] =>
+      [...stream.received().matchAll(/"message":"([^"]*)"/g)].map(([, message]) => message);
+    await until(() => told().length > 0);
+    expect(new Set(told())).toEqual(new Set(['queued']));
+    await gateway.store.workers.leave(`worker of ${gateway.url}`);
+    await until(() => told().includes('queued: no live worker serves docs__search'));
+  });
+});

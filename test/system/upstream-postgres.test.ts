@@ -1,0 +1,3 @@
+import { upstreamCases } from './upstream.suite.ts';
+
+upstreamCases('postgres');
