@@ -41,6 +41,9 @@ export interface ConnectorParts {
   readonly diagnose: (diagnostic: Diagnostic) => void;
 }
 
+/** The least time between two looks for servers whose owner is silent. */
+const leastPauseMs = 100;
+
 interface Wanted {
   readonly settings: ServerSettings;
   readonly entry: Omit<ServerCatalogue, 'tools'>;
@@ -113,9 +116,9 @@ export class Connector {
   ): Promise<UpstreamOutcome> {
     const wanted = this.#wanted.get(request.server);
     const server = this.#servers.get(request.server);
+    const isOwned = (): boolean => wanted !== undefined && this.#owns(wanted.lease);
     const assertOwned = (): void => {
-      if (this.#isDraining || wanted === undefined || !this.#owns(wanted.lease))
-        throw new NotOwner(request.server);
+      if (this.#isDraining || !isOwned()) throw new NotOwner(request.server);
     };
     assertOwned();
     if (server === undefined) throw new NotOwner(request.server);
@@ -124,12 +127,20 @@ export class Connector {
       signal,
       onProgress,
       assertOwned,
-      // Where it throws nothing is sent, and the worker finds out whether the mark is there.
-      mark: () => this.#parts.store.runs.dispatch(request.claim),
+      isOwned,
+      mark: () => this.#mark(request),
     });
     const seconds = (performance.now() - startedAt) / 1000;
     this.#parts.observer.called({ server: wanted!.entry.id, outcome: outcome.kind, seconds });
     return outcome;
+  }
+
+  /** Where it throws nothing is sent, and the worker finds out whether the mark is there. */
+  async #mark({ server, runId, claim }: UpstreamRequest): ReturnType<Store['runs']['dispatch']> {
+    const mark = await this.#parts.store.runs.dispatch(claim);
+    // Before the first byte: a call that was told as unknown shows here how far it got.
+    if (mark === 'won') this.#parts.log.debug({ server, runId }, 'call dispatched');
+    return mark;
   }
 
   #owns(lease: string): boolean {
@@ -141,7 +152,9 @@ export class Connector {
     while (!this.#stopping.signal.aborted) {
       this.#look();
       await this.#looking;
-      await sleep(leaseMs / 3, undefined, { signal: this.#stopping.signal }).catch(() => {});
+      const ownsAll = [...this.#wanted.values()].every(({ lease }) => this.#ownedUntil.has(lease));
+      const pauseMs = ownsAll ? leaseMs / 3 : Math.max(leaseMs / 15, leastPauseMs);
+      await sleep(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
     }
   }
 
@@ -164,7 +177,9 @@ export class Connector {
 
   /** Renews what is ours, takes what is free, and lets go of what is no longer wanted or was taken by another. */
   async #renew(): Promise<void> {
-    const { store, address, leaseMs } = this.#parts;
+    const { store, address } = this.#parts;
+    // Less than the setting: what the others take to notice is part of how long a server is without an owner.
+    const leaseMs = Math.floor(this.#parts.leaseMs * 0.8);
     // While this one drains it takes nothing, and keeps only what still has calls.
     const wanted = [...this.#wanted.values()].filter(
       ({ entry }) => !this.#isDraining || (this.#servers.get(entry.key)?.underWay ?? 0) > 0,
