@@ -55,6 +55,15 @@ export function fromCallMessage(message: CallMessage): UpstreamRequest {
   };
 }
 
+/**
+ * While a call is under way its connector says so this often. A worker that hears nothing for three times as
+ * long takes the connector for dead, or stopped, and asks the store where the call may go.
+ */
+export const heartbeatMs = 1_500;
+
+/** Says nothing but that the call is under way. */
+export const heartbeatEvent: EventMessage = {};
+
 export function progressEvent(progress: Progress): EventMessage {
   return { progress };
 }
