@@ -158,6 +158,7 @@ test('a run for an upstream is brought to the connector, and its result is recor
       meta: { 'vendor/key': 7 },
       principal: null,
       claim: { seq: expect.any(Number), token: expect.any(String) },
+      toolClass: 'write',
       isResendable: false,
       timeoutMs: 60_000,
     },
@@ -248,8 +249,8 @@ describe('an attempt whose worker was lost', () => {
   ])('goes on where %s', async (_case, name) => {
     const store = await openMemory(catalogue());
     const id = await lostRun(store, name, false);
-    const { upstreams } = connectorOf(async ({ claim, isResendable }) =>
-      isResendable || (await store.runs.dispatch(claim)) === 'won' ? ran('once') : dropped,
+    const { upstreams } = connectorOf(async ({ claim, toolClass }) =>
+      toolClass === 'read' || (await store.runs.dispatch(claim)) === 'won' ? ran('once') : dropped,
     );
     await startWorker(store, upstreams);
     expect(await end(store, id)).toMatchObject({ state: 'succeeded', attempt: 2 });

@@ -121,7 +121,7 @@ function call(
   connector: Connector,
   server: string,
   claim: Pick<Claim, 'seq' | 'token'>,
-  change: { isResendable?: boolean; signal?: AbortSignal } = {},
+  change: { toolClass?: 'read' | 'write'; isResendable?: boolean; signal?: AbortSignal } = {},
 ): Promise<UpstreamOutcome> {
   return connector.call(
     {
@@ -132,6 +132,7 @@ function call(
       meta: {},
       principal: null,
       claim: { seq: claim.seq, token: claim.token },
+      toolClass: change.toolClass ?? 'write',
       isResendable: change.isResendable ?? false,
       timeoutMs: 5_000,
     },
@@ -156,13 +157,17 @@ describe('the dispatch mark', () => {
     expect(calls).toEqual(['up ran', 'up unknown', 'up not_sent']);
   });
 
-  test('is not needed for what may be sent again', async () => {
+  test('is not needed for what only reads, and may be there already for a write that may be sent again', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }));
     const key = await keyOf(store);
     const claim = await claimOne(store, key);
-    expect(await call(connector, key, claim, { isResendable: true })).toMatchObject({ kind: 'ran' });
+    expect(await call(connector, key, claim, { toolClass: 'read' })).toMatchObject({ kind: 'ran' });
     expect(await store.runs.dispatch(claim)).toBe('won');
+    expect(await call(connector, key, claim, { isResendable: true })).toMatchObject({ kind: 'ran' });
+    const stale = { ...claim, token: 'another' };
+    expect(await call(connector, key, stale, { isResendable: true })).toMatchObject({ kind: 'not_sent' });
+    expect(upstream.executions.all).toHaveLength(2);
   });
 
   test('is not made for a call that waits for its turn, nor where nobody listens', async () => {

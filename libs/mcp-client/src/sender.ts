@@ -84,9 +84,9 @@ export class Sender {
     let isMarked = false;
     const beforeSend = async (): Promise<void> => {
       options.assertOwned();
-      if (request.isResendable || isMarked) return;
+      if (request.toolClass === 'read' || isMarked) return;
       const mark = await options.mark();
-      if (mark !== 'won') throw new NotMarked(mark);
+      if (mark === 'stale' || (mark === 'lost' && !request.isResendable)) throw new NotMarked(mark);
       isMarked = true;
     };
     let sessionsLost = 0;
