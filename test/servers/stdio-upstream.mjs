@@ -126,6 +126,12 @@ function call(id, { name, arguments: args, _meta: meta }, line) {
     case 'close-stdout':
       closeSync(1);
       break;
+    case 'close-stdin':
+      // Without its descriptor, since node keeps that of stdin open.
+      process.stdin.destroy();
+      closeSync(0);
+      result(id, { content: [] });
+      break;
     case 'silent':
       break;
   }

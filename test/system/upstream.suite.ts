@@ -93,6 +93,8 @@ export function upstreamCases(kind: 'standalone' | 'postgres'): void {
         const result = await host.call(`${id('c21')}__book`, {}, { token: id('c21') });
         expect(errorNameOf(result)).toBe('MCPToolError');
         expect(textOf(result)).toBe('MCPToolError: date must be in the future');
+        const run = await own.fleet.run(runOf(result).id);
+        expect(run['upstream']).toEqual({ server: expect.stringMatching(/^c21-\w+_[0-9a-f]{8}$/), tool: 'book' });
         expect(calls(upstream)).toBe(1);
       }
     });

@@ -46,7 +46,6 @@ await startOrExit(async () => {
         credentials: serverCredentials(security),
         maxReceiveMessageLength: maxMessageBytes,
         maxSendMessageLength: maxMessageBytes,
-        keepalive: { keepalivePermitWithoutCalls: 1, http2MinPingIntervalWithoutDataMs: 1_000 },
         gracefulShutdown: true,
       },
     },

@@ -4,6 +4,8 @@ import { GrpcMethod, RpcException } from '@nestjs/microservices';
 import { Observable } from 'rxjs';
 import {
   fromCallMessage,
+  heartbeatEvent,
+  heartbeatMs,
   hasToken,
   outcomeEvent,
   progressEvent,
@@ -67,7 +69,11 @@ export class CallsController {
             events.error(refusal(status.INTERNAL, 'internal error'));
           },
         );
-      return () => gone.abort();
+      const heartbeat = setInterval(() => events.next(heartbeatEvent), heartbeatMs);
+      return () => {
+        clearInterval(heartbeat);
+        gone.abort();
+      };
     });
   }
 }

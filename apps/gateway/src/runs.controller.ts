@@ -120,6 +120,7 @@ function summary(run: Run): object {
     id: run.id,
     tool: run.tool,
     tool_class: run.toolClass,
+    ...(run.upstream && { upstream: { server: run.upstream.server, tool: run.upstream.tool } }),
     principal: run.principal,
     state: run.state,
     attempt: run.attempt,

@@ -11,6 +11,7 @@ import type { Progress, UpstreamOutcome, UpstreamRequest } from '@holdfast/run';
 import type { ServerOwner, Store } from '@holdfast/store';
 import { callMetadata, clientCredentials, type RpcSecurity } from './credentials.js';
 import {
+  heartbeatMs,
   loaderOptions,
   maxMessageBytes,
   protoPackage,
@@ -35,9 +36,7 @@ interface ConnectorStub extends Client {
 
 /** Who owns what is read again after this, and whenever a connector says that it is not the one. */
 const ownersAgeMs = 2_000;
-/** A connector that answers no ping for this long is taken for dead: its calls fail, and are brought to the next owner. */
-const pingMs = 5_000;
-const pingPatienceMs = 5_000;
+const silenceMs = 3 * heartbeatMs;
 
 /** Brings calls to the connectors that own their servers, and follows the servers when they move. */
 export class ConnectorClient {
@@ -59,6 +58,11 @@ export class ConnectorClient {
     this.#Stub = scope[serviceName] as ServiceClientConstructor;
   }
 
+  /** Whoever owns it may be reached from everywhere. */
+  canCall(): boolean {
+    return true;
+  }
+
   /** Rejects when no owner is known, or when the call to it failed in any way. */
   async call(
     request: UpstreamRequest,
@@ -76,9 +80,11 @@ export class ConnectorClient {
     const cancel = (): void => stream.cancel();
     signal.addEventListener('abort', cancel, { once: true });
     if (signal.aborted) cancel();
+    const silence = setTimeout(cancel, silenceMs);
     let outcome: UpstreamOutcome | undefined;
     try {
       for await (const message of stream as AsyncIterable<EventMessage>) {
+        silence.refresh();
         const event = readEvent(message);
         if (event === undefined) continue;
         if ('outcome' in event) outcome = event.outcome;
@@ -91,6 +97,7 @@ export class ConnectorClient {
         throw error;
       }
     } finally {
+      clearTimeout(silence);
       signal.removeEventListener('abort', cancel);
     }
     if (outcome === undefined) throw new Error('the connector ended the call without an outcome');
@@ -125,8 +132,6 @@ export class ConnectorClient {
     let stub = this.#stubs.get(address);
     if (stub === undefined) {
       stub = new this.#Stub(address, clientCredentials(this.#security), {
-        'grpc.keepalive_time_ms': pingMs,
-        'grpc.keepalive_timeout_ms': pingPatienceMs,
         'grpc.max_receive_message_length': maxMessageBytes,
         'grpc.max_send_message_length': maxMessageBytes,
         'grpc.initial_reconnect_backoff_ms': 100,

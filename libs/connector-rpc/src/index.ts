@@ -9,6 +9,8 @@ export {
 } from './credentials.js';
 export {
   fromCallMessage,
+  heartbeatEvent,
+  heartbeatMs,
   loaderOptions,
   maxMessageBytes,
   outcomeEvent,

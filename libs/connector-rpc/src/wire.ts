@@ -22,6 +22,7 @@ export interface CallMessage {
   principal?: { realm: string; id: string } | null;
   claimSeq: number;
   claimToken: string;
+  isWrite: boolean;
   isResendable: boolean;
   timeoutMs: number;
 }
@@ -32,9 +33,17 @@ export interface EventMessage {
   outcome?: string | null;
 }
 
-export function toCallMessage({ runId, meta, principal, claim, ...request }: UpstreamRequest): CallMessage {
+export function toCallMessage({
+  runId,
+  meta,
+  principal,
+  claim,
+  toolClass,
+  ...request
+}: UpstreamRequest): CallMessage {
   return {
     ...request,
+    isWrite: toolClass === 'write',
     runId,
     meta: JSON.stringify(meta),
     ...(principal !== null && { principal }),
@@ -45,15 +54,25 @@ export function toCallMessage({ runId, meta, principal, claim, ...request }: Ups
 
 /** The other end is one of ours, so what it sends is trusted to be what the file says. */
 export function fromCallMessage(message: CallMessage): UpstreamRequest {
-  const { runId, meta, principal, claimSeq, claimToken, ...request } = message;
+  const { runId, meta, principal, claimSeq, claimToken, isWrite, ...request } = message;
   return {
     ...request,
+    toolClass: isWrite ? 'write' : 'read',
     runId: runId as RunId,
     meta: JSON.parse(meta) as Record<string, unknown>,
     principal: principal ?? null,
     claim: { seq: claimSeq, token: claimToken },
   };
 }
+
+/**
+ * While a call is under way its connector says so this often. A worker that hears nothing for three times as
+ * long takes the connector for dead, or stopped, and asks the store where the call may go.
+ */
+export const heartbeatMs = 1_500;
+
+/** Says nothing but that the call is under way. */
+export const heartbeatEvent: EventMessage = {};
 
 export function progressEvent(progress: Progress): EventMessage {
   return { progress };

@@ -5,12 +5,22 @@ import {
   ensureError,
   type CallError,
   type Progress,
+  type Run,
   type RunEnd,
+  type UpstreamCall,
   type UpstreamOutcome,
   type UpstreamRequest,
 } from '@holdfast/run';
 import type { Claim, RunStore } from '@holdfast/store';
-import { isOffered, isResendable, needsApproval, type ServerCatalogue, type ToolLog } from '@holdfast/tools';
+import {
+  classOf,
+  isOffered,
+  isResendable,
+  needsApproval,
+  type ServerCatalogue,
+  type ToolLog,
+  type UpstreamTool,
+} from '@holdfast/tools';
 import type { Upstreams } from './upstreams.js';
 
 /** A claim whose token changes when it is taken back from a connector. */
@@ -56,11 +66,7 @@ export async function attemptUpstream(input: UpstreamAttemptInput): Promise<RunE
       retryable: false,
     });
   }
-  const call = {
-    tool: run.tool,
-    toolClass: run.toolClass,
-    isResendable: isResendable(tool, server.rules),
-  };
+  const call = callOf(run, tool, server);
   const { attempt } = run;
   const lost = afterLostUpstreamAttempt(call, { attempt, isDispatched, onCrash: server.rules.onCrash });
   if (lost !== undefined) return failed(lost);
@@ -82,6 +88,7 @@ export async function attemptUpstream(input: UpstreamAttemptInput): Promise<RunE
     meta: target.meta ?? {},
     principal: run.principal,
     claim: { seq: held.claim.seq, token: held.claim.token },
+    toolClass: call.toolClass,
     // One whose mark is there was lost with its worker, and its operator wants it run again.
     isResendable: call.isResendable || isDispatched,
     timeoutMs: server.rules.timeoutMs,
@@ -185,17 +192,24 @@ export async function endUnfinishedUpstream(
   const revoked = await runs.revoke(held.claim);
   if (typeof revoked === 'object') held.claim = { ...held.claim, token: revoked.token };
   const tool = server?.tools.find(({ name }) => name === run.upstream!.tool);
-  const call = {
-    tool: run.tool,
-    toolClass: run.toolClass,
-    isResendable: server !== undefined && tool !== undefined && isResendable(tool, server.rules),
-  };
+  const call = callOf(run, tool, server);
   const lost = afterLostUpstreamAttempt(call, {
     attempt: run.attempt + 1,
     isDispatched: revoked === 'dispatched',
     onCrash: server?.rules.onCrash,
   });
   return lost && failed(lost);
+}
+
+/** What decides about a call. Where rules changed since it was submitted, the stricter class counts. */
+function callOf(run: Run, tool: UpstreamTool | undefined, server: ServerCatalogue | undefined): UpstreamCall {
+  const isKnown = tool !== undefined && server !== undefined;
+  const isRead = run.toolClass === 'read' && isKnown && classOf(tool, server.rules) === 'read';
+  return {
+    tool: run.tool,
+    toolClass: isRead ? 'read' : 'write',
+    isResendable: isKnown && isResendable(tool, server.rules),
+  };
 }
 
 function failed(error: CallError): RunEnd {

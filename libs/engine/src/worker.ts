@@ -95,6 +95,8 @@ export class Worker {
   #claiming: Promise<void> | undefined;
   /** Until then claims may come to light whose answer was lost. */
   #unheardUntil = -Infinity;
+  /** At the last claim something was left out for want of room: a run that ends claims again. */
+  #isFull = false;
   #claimAgain: 'no' | 'behind-last' | 'sweep' = 'no';
   #beating: Promise<void> | undefined;
   #starting: Promise<void> | undefined;
@@ -267,10 +269,10 @@ export class Worker {
 
   async #claimWhileThereIs(): Promise<void> {
     while (this.#claimAgain !== 'no' && !this.#stopping.signal.aborted) {
+      this.#isFull = false;
       const requests = [this.#ownRequest(), this.#upstreamRequest()].filter(
         (request) => request !== undefined,
       );
-      if (requests.length === 0) return; // a run that ends claims again
       const sweep = this.#claimAgain === 'sweep';
       this.#claimAgain = 'no';
       try {
@@ -301,7 +303,10 @@ export class Worker {
     if (this.#tools.size === 0) return undefined;
     const held = [...this.#held.values()].filter(({ tool }) => tool !== undefined).length;
     const limit = this.#settings.concurrency - held;
-    if (limit <= 0) return undefined;
+    if (limit <= 0) {
+      this.#isFull = true;
+      return undefined;
+    }
     return {
       workflows: [...this.#tools.keys()],
       definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
@@ -323,11 +328,20 @@ export class Worker {
       all++;
       underWay.set(claim.run.workflow, (underWay.get(claim.run.workflow) ?? 0) + 1);
     }
-    const lanes = [...(this.#servers?.all() ?? [])]
-      .filter(({ key, rules }) => (underWay.get(laneOf(key)) ?? 0) < rules.concurrency)
-      .map(({ key }) => laneOf(key));
+    const lanes: string[] = [];
+    for (const { key, rules, tools } of this.#servers?.all() ?? []) {
+      const lane = laneOf(key);
+      // Runs for a server without tools are only told so.
+      if (tools.length > 0 && !this.#upstreams!.canCall(key)) continue;
+      if ((underWay.get(lane) ?? 0) < rules.concurrency) lanes.push(lane);
+      else this.#isFull = true;
+    }
     const limit = Math.min(upstreamClaims, maxUpstreamCalls - all);
-    if (lanes.length === 0 || limit <= 0) return undefined;
+    if (lanes.length === 0) return undefined;
+    if (limit <= 0) {
+      this.#isFull = true;
+      return undefined;
+    }
     return { workflows: lanes, definitions: [''], limit, isDurable: false };
   }
 
@@ -358,7 +372,7 @@ export class Worker {
     this.#held.set(claim.seq, held);
     held.over = this.#execute(held).finally(() => {
       this.#held.delete(claim.seq);
-      if (this.#claimAgain !== 'no') this.#claim(this.#claimAgain);
+      if (this.#isFull) this.#claim('behind-last');
     });
   }
 

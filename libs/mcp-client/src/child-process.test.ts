@@ -160,7 +160,7 @@ describe('a child', () => {
       }
     };
     await Promise.all(Array.from({ length: 5 }, server));
-    expect(ours().filter(({ state }) => state === 'Z')).toEqual([]);
+    // One that nobody reaped would stay among them.
     await until(() => ours().every(({ pid }) => before.has(pid)));
   });
 });

@@ -106,6 +106,12 @@ export class Connector {
       }));
   }
 
+  /** Whether this connector owns a server now. */
+  canCall(server: string): boolean {
+    const wanted = this.#wanted.get(server);
+    return !this.#isDraining && wanted !== undefined && this.#owns(wanted.lease) && this.#servers.has(server);
+  }
+
   /** @throws NotOwner, and whatever the store threw: then nobody knows what became of the call, and the dispatch mark tells */
   async call(
     request: UpstreamRequest,
@@ -114,24 +120,24 @@ export class Connector {
       onProgress,
     }: { readonly signal: AbortSignal; readonly onProgress: (progress: Progress) => void },
   ): Promise<UpstreamOutcome> {
-    const wanted = this.#wanted.get(request.server);
+    const lease = this.#wanted.get(request.server)?.lease;
     const server = this.#servers.get(request.server);
-    const isOwned = (): boolean => wanted !== undefined && this.#owns(wanted.lease);
     const assertOwned = (): void => {
-      if (this.#isDraining || !isOwned()) throw new NotOwner(request.server);
+      // One whose settings changed meanwhile is another one.
+      if (!this.canCall(request.server) || this.#servers.get(request.server) !== server)
+        throw new NotOwner(request.server);
     };
     assertOwned();
-    if (server === undefined) throw new NotOwner(request.server);
     const startedAt = performance.now();
-    const outcome = await server.call(request, {
+    const outcome = await server!.call(request, {
       signal,
       onProgress,
       assertOwned,
-      isOwned,
+      isOwned: () => this.#owns(lease!),
       mark: () => this.#mark(request),
     });
     const seconds = (performance.now() - startedAt) / 1000;
-    this.#parts.observer.called({ server: wanted!.entry.id, outcome: outcome.kind, seconds });
+    this.#parts.observer.called({ server: server!.id, outcome: outcome.kind, seconds });
     return outcome;
   }
 
@@ -231,10 +237,7 @@ export class Connector {
     this.#servers.delete(key);
     this.#opened.delete(key);
     await server.close();
-    this.#parts.observer.connected(
-      this.#wanted.get(key)?.entry.id ?? key.replace(/_[0-9a-f]{8}$/, ''),
-      undefined,
-    );
+    this.#parts.observer.connected(server.id, undefined);
   }
 
   /** Takes the tools of servers that nobody wants and nobody owns off the list (BEHAVIOURS 159). */

@@ -86,10 +86,10 @@ export class Sender {
     let isMarked = false;
     const beforeSend = async (): Promise<void> => {
       if (!isMarked) options.assertOwned();
-      if (request.isResendable) return;
+      if (request.toolClass === 'read') return;
       if (!isMarked) {
         const mark = await options.mark();
-        if (mark !== 'won') throw new NotMarked(mark);
+        if (mark === 'stale' || (mark === 'lost' && !request.isResendable)) throw new NotMarked(mark);
         isMarked = true;
       }
       // The mark may have taken longer than the server stays ours. A connector that drains sends what it has marked.
@@ -101,6 +101,8 @@ export class Sender {
       try {
         connection = await pool.get(request.principal);
       } catch (fault) {
+        // It may have gone to another connector, which can be reached from there.
+        if (!isMarked) options.assertOwned();
         return noConnection(fault as ConnectionFault);
       }
       const tool = toolOf(request.tool);

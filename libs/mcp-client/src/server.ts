@@ -74,6 +74,10 @@ export class UpstreamServer {
     });
   }
 
+  get id(): string {
+    return this.#parts.entry.id;
+  }
+
   get key(): string {
     return this.#parts.entry.key;
   }

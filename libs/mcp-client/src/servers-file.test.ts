@@ -38,12 +38,24 @@ describe('the watched settings file', () => {
     expect(ids()).toEqual([['a']]);
     writeFileSync(path, withServers('a', 'b'));
     await until(() => ids().length === 2);
-    // The same again is no change.
-    writeFileSync(path, withServers('a', 'b'));
     writeFileSync(`${path}.new`, withServers('c'));
     renameSync(`${path}.new`, path);
     await until(() => ids().length === 3);
     expect(ids()).toEqual([['a'], ['a', 'b'], ['c']]);
+  });
+
+  test('is not given again when the same is written', async () => {
+    const folder = openFolder();
+    const path = join(folder, 'servers.json');
+    writeFileSync(path, withServers('a'));
+    const { ids } = await follow(path);
+    const beside = join(folder, 'beside.json');
+    const other = await follow(beside);
+    writeFileSync(path, withServers('a'));
+    writeFileSync(beside, withServers('b'));
+    // Both are looked at equally often after the same events.
+    await until(() => other.sets.length === 2);
+    expect(ids()).toEqual([['a']]);
   });
 
   test('may be a link that is pointed elsewhere, as in a mounted ConfigMap', async () => {

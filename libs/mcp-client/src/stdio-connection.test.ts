@@ -253,6 +253,21 @@ describe('a call over stdio', () => {
     await until(() => !connection.isOpen);
   });
 
+  test('gets its answer though the child does not end its last line', async () => {
+    const connection = await connect(['--once']);
+    expect(textOf(await send(connection, 'raw', raw(answerTo('ok').trim())))).toBe('ok');
+  });
+
+  test('to a child that has closed its input is certainly not sent, where the pipe took none of it', async () => {
+    const connection = await connect(['--ignore-eof']);
+    await send(connection, 'close-stdin');
+    expect(await send(connection, 'echo')).toEqual({
+      kind: 'not-sent',
+      reason: 'the process closed its end of a pipe',
+    });
+    expect(connection.isOpen).toBe(false);
+  });
+
   test('to a child that does not read waits, and is certainly not sent', async () => {
     const connection = await connect(['--deaf-after=1']);
     const big = { text: 'x'.repeat(500_000) };

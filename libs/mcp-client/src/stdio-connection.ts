@@ -126,7 +126,6 @@ class StdioConnection implements Connection {
   }
 
   async listPage(cursor: string | undefined, signal: AbortSignal): Promise<unknown> {
-    if (!this.isOpen) throw this.#fault('unreachable', this.#gone());
     const answer = await this.#request('tools/list', cursor === undefined ? {} : { cursor }, { signal });
     if (answer.kind === 'result') return answer.result;
     if (answer.kind === 'error')

@@ -177,7 +177,7 @@ describe('a run for an upstream whose earlier attempt was lost', () => {
 
   test('is sent again when it may be, unless the operator says otherwise of a write', () => {
     expect([after(reading, false), after(repeatable, false)]).toEqual([undefined, undefined]);
-    expect([after(reading, false, 'unknown'), after(repeatable, false, 'unknown')]).toEqual([
+    expect([after(reading, true, 'unknown'), after(repeatable, true, 'unknown')]).toEqual([
       undefined,
       'MCPCallOutcomeUnknown',
     ]);

@@ -137,8 +137,7 @@ function unknownOutcome(
 
 /**
  * What becomes of a run for an upstream whose earlier attempt was lost (BEHAVIOURS X11). Undefined means
- * that it goes on. A call that may not be sent again is sent under a dispatch mark only, so
- * without the mark it never left.
+ * that it goes on. A write is sent under a dispatch mark only, so without the mark it never left.
  *
  * @param attempt the attempt that is about to begin, from 1
  * @param isDispatched whether an earlier attempt made the dispatch mark
@@ -155,8 +154,7 @@ export function afterLostUpstreamAttempt(
   if (attempt <= 1) return undefined;
   const { tool, toolClass, isResendable } = call;
   const rerun = (onCrash ?? (isResendable ? 'rerun' : 'unknown')) === 'rerun';
-  // What may be sent again is sent without a mark, so there is none that would tell.
-  const mayHaveTakenEffect = toolClass === 'write' && (isDispatched || isResendable);
+  const mayHaveTakenEffect = toolClass === 'write' && isDispatched;
   if (!rerun && mayHaveTakenEffect)
     return unknownOutcome(call, `${tool}: the worker stopped while the call was under way`, 'dropped');
   if (attempt <= maxLostAttempts) return undefined;

@@ -4,6 +4,7 @@
  */
 import type { CallErrorName } from './errors.js';
 import type { Principal } from './principal.js';
+import type { ToolClass } from './run.js';
 import type { RunId } from './run-id.js';
 
 /**
@@ -42,10 +43,9 @@ export interface UpstreamRequest {
   readonly principal: Principal | null;
   /** The fence of the attempt; the dispatch mark is made on it. */
   readonly claim: { readonly seq: number; readonly token: string };
-  /**
-   * Whether the call may be sent again when its outcome is not known. One that may not is sent only
-   * after its dispatch mark was won (BEHAVIOURS X11).
-   */
+  /** A write is sent only with the dispatch mark on its claim (BEHAVIOURS X11). */
+  readonly toolClass: ToolClass;
+  /** Whether it may be sent though the mark was there before: again, when its outcome is not known. */
   readonly isResendable: boolean;
   /** From the first byte to the answer, in milliseconds. Waiting in the connector's queue does not count. */
   readonly timeoutMs: number;

@@ -44,3 +44,14 @@ test('after a failed claim everything is looked at again, also by claims that pa
   expect(floors.look('a').from).toBe(0);
   expect(floors.look('b').from).toBe(0);
 });
+
+test('of many sets those that were used last are remembered, and the others are looked through anew', () => {
+  const floors = new ClaimFloors();
+  for (let i = 0; i < 200; i++) {
+    floors.look('always').done(1_000 + i);
+    floors.look(`set ${i}`).done(5);
+  }
+  expect(floors.look('always').from).toBe(1_199);
+  expect(floors.look('set 199').from).toBe(5);
+  expect(floors.look('set 0').from).toBe(0);
+});

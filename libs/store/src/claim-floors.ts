@@ -1,3 +1,5 @@
+const maxSets = 64;
+
 /**
  * Up to which `seq` nothing is left to claim, as far as this process knows, for each set of
  * workflows. Wrong only towards looking again: what comes up below a floor is told by `lower`.
@@ -16,7 +18,11 @@ export class ClaimFloors {
         this.#looks.delete(look);
         // What came up during the claim may have been too late for it.
         const safe = Math.min(floor, look.lowest - 1);
-        this.#floors.set(set, Math.max(this.#floors.get(set) ?? 0, safe));
+        const known = this.#floors.get(set) ?? 0;
+        // Sets come and go as servers are busy or not. One that is forgotten is looked through anew.
+        this.#floors.delete(set);
+        this.#floors.set(set, Math.max(known, safe));
+        if (this.#floors.size > maxSets) this.#floors.delete(this.#floors.keys().next().value!);
       },
       failed: () => {
         this.#looks.delete(look);

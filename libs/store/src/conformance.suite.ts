@@ -522,7 +522,11 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
     describe('cancel', () => {
       const error = (message: string) =>
         ({ name: 'RunCancelled', message, outcome: 'unknown', retryable: false }) as const;
-      const ends = { queued: error('before it began'), running: error('while it ran') };
+      const ends = {
+        queued: error('before it began'),
+        running: error('while it ran'),
+        dispatched: error('after it may have been sent'),
+      };
 
       test('ends a queued run, which is claimed by nobody then', async () => {
         const request = await worker();
@@ -559,6 +563,19 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect((await store.runs.news([{ seq: run.seq, after: 0 }]))[0]!.ended).toMatchObject({
           state: 'cancelled',
         });
+      });
+
+      test.each(['held', 'queued again'])('tells of one with a dispatch mark, %s', async (place) => {
+        const request = await worker();
+        const run = await submit(request);
+        const [claim] = await store.runs.claim(request, instant(1));
+        expect(await store.runs.dispatch(claim!)).toBe('won');
+        if (place === 'queued again') await store.runs.release([claim!]);
+        expect(await other.runs.cancel(run.id, ends, instant(2))).toMatchObject({
+          state: 'cancelled',
+          error: ends.dispatched,
+        });
+        expect(await store.runs.dispatch(claim!)).toBe('stale');
       });
 
       test('leaves a run that has ended as it is, and finds none where there is none', async () => {

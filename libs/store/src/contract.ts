@@ -118,11 +118,7 @@ export interface RunStore {
    * @param ends the error to record, by how far the run is
    * @returns the run as it is then: one that has ended already is left as it is; undefined when there is none
    */
-  cancel(
-    id: RunId,
-    ends: { readonly queued: CallError; readonly running: CallError },
-    now?: Date,
-  ): Promise<Run | undefined>;
+  cancel(id: RunId, ends: CancelEnds, now?: Date): Promise<Run | undefined>;
 
   /**
    * Makes the dispatch mark of a claim: whoever wins it may send the call, once. It stays with the
@@ -166,6 +162,13 @@ export interface RunStore {
     options?: { readonly rememberUntil?: Date },
     now?: Date,
   ): Promise<number>;
+}
+
+/** What a cancelled run ends with, by how far it is; `dispatched` where the mark is there, whoever holds it. */
+export interface CancelEnds {
+  readonly queued: CallError;
+  readonly running: CallError;
+  readonly dispatched: CallError;
 }
 
 /** Makes `submit` attach to an earlier run of `key` that has not ended or was submitted at most `windowMs` ago. */

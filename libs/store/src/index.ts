@@ -1,4 +1,5 @@
 export type {
+  CancelEnds,
   Catalogue,
   Claim,
   ClaimKey,

@@ -1,14 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import {
-  RunError,
-  isFinished,
-  type CallError,
-  type NewRun,
-  type Run,
-  type RunEvent,
-  type RunId,
-} from '@holdfast/run';
+import { RunError, isFinished, type NewRun, type Run, type RunEvent, type RunId } from '@holdfast/run';
 import type {
+  CancelEnds,
   Catalogue,
   Claim,
   ClaimKey,
@@ -552,23 +545,26 @@ class PostgresStore implements Store {
     return items.map((_, i) => positions.has(i));
   }
 
-  async #cancel(
-    id: RunId,
-    ends: { readonly queued: CallError; readonly running: CallError },
-    now: Date | undefined,
-  ): Promise<Run | undefined> {
+  async #cancel(id: RunId, ends: CancelEnds, now: Date | undefined): Promise<Run | undefined> {
     const [cancelled] = await this.#db.query<{ seq: number }>(
       `WITH held AS (
          DELETE FROM holdfast.queue WHERE seq = (SELECT seq FROM holdfast.runs WHERE id = $1)
-         RETURNING queue.seq, queue.attempt, queue.claimed_at
+         RETURNING queue.seq, queue.attempt, queue.claimed_at, queue.is_dispatched
        ), ended AS (
          UPDATE holdfast.runs
-         SET state = 'cancelled', error = CASE WHEN held.claimed_at IS NULL THEN $2 ELSE $3 END,
+         SET state = 'cancelled', error = CASE WHEN held.is_dispatched THEN $6 WHEN held.claimed_at IS NULL THEN $2 ELSE $3 END,
              attempt = held.attempt, started_at = held.claimed_at, finished_at = coalesce($4::timestamptz, now())
          FROM held WHERE runs.id = $1
        )
        SELECT seq, pg_notify('${channel}', $5 || ' cancelled ' || seq) FROM held`,
-      [id, JSON.stringify(ends.queued), JSON.stringify(ends.running), now, this.#origin],
+      [
+        id,
+        JSON.stringify(ends.queued),
+        JSON.stringify(ends.running),
+        now,
+        this.#origin,
+        JSON.stringify(ends.dispatched),
+      ],
     );
     if (cancelled !== undefined) this.#emitCancelled(cancelled.seq);
     return this.runs.get(id);

@@ -7,13 +7,13 @@ import {
   ensureError,
   isFinished,
   RunError,
-  type CallError,
   type NewRun,
   type Run,
   type RunEvent,
   type RunId,
 } from '@holdfast/run';
 import type {
+  CancelEnds,
   Catalogue,
   Claim,
   ClaimKey,
@@ -495,15 +495,23 @@ class SqliteStore implements Store {
       .sort((a, b) => a.seq - b.seq);
   }
 
-  #cancel(id: RunId, ends: { queued: CallError; running: CallError }, now: Date): Run | undefined {
-    const open = this.#one<{ seq: number; attempt: number; claimed_at: number | null }>(
-      'DELETE FROM queue WHERE seq = (SELECT seq FROM runs WHERE id = ?) RETURNING seq, attempt, claimed_at',
+  #cancel(id: RunId, ends: CancelEnds, now: Date): Run | undefined {
+    const open = this.#one<{
+      seq: number;
+      attempt: number;
+      claimed_at: number | null;
+      is_dispatched: number;
+    }>(
+      `DELETE FROM queue WHERE seq = (SELECT seq FROM runs WHERE id = ?)
+       RETURNING seq, attempt, claimed_at, is_dispatched`,
       id,
     );
     if (open !== undefined) {
       this.#run(
         `UPDATE runs SET state = 'cancelled', error = ?, attempt = ?, started_at = ?, finished_at = ? WHERE seq = ?`,
-        JSON.stringify(open.claimed_at === null ? ends.queued : ends.running),
+        JSON.stringify(
+          open.is_dispatched === 1 ? ends.dispatched : open.claimed_at === null ? ends.queued : ends.running,
+        ),
         open.attempt,
         open.claimed_at,
         now.getTime(),

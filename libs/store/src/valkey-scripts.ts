@@ -341,13 +341,14 @@ return answers or broken
 `;
 
 const cancel = `
-local id, whenQueued, whenRunning = arg(), arg(), arg()
+local id, whenQueued, whenRunning, whenDispatched = arg(), arg(), arg(), arg()
 local run = P .. 'run:' .. id
-local kept = call('HMGET', run, 'seq', 'state', 'about', 'worker')
+local kept = call('HMGET', run, 'seq', 'state', 'about', 'worker', 'dispatched')
 if not kept[1] then return {0} end
 if isEnded(kept[2]) then return {0, record(id)} end
 local isQueued = kept[2] == 'queued'
-call('HSET', run, 'state', 'cancelled', 'finished_at', whole(now), 'error', isQueued and whenQueued or whenRunning)
+local failure = kept[5] and whenDispatched or isQueued and whenQueued or whenRunning
+call('HSET', run, 'state', 'cancelled', 'finished_at', whole(now), 'error', failure)
 call('HDEL', run, 'token', 'worker', 'dispatched')
 if isQueued then
   local about = cjson.decode(kept[3])

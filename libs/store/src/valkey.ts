@@ -217,7 +217,7 @@ class ValkeyStore implements Store {
     cancel: async (id, ends, now) => {
       const [changed, kept] = await this.#runDurably<[number, Values?]>(
         'cancel',
-        [id, JSON.stringify(ends.queued), JSON.stringify(ends.running)],
+        [id, ...[ends.queued, ends.running, ends.dispatched].map((end) => JSON.stringify(end))],
         now,
       );
       if (kept === undefined) return undefined;

@@ -1,0 +1,354 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { freshRunId, laneOf, type UpstreamOutcome } from '@holdfast/run';
+import { openStore, type Claim, type Store } from '@holdfast/store';
+import { ScriptableUpstream, tool, type UpstreamScript } from '../../../test/servers/index.ts';
+import { ChildGuard } from './child-guard.js';
+import { Connector, NotOwner } from './connector.js';
+import type { Diagnostic } from './diagnostic.js';
+import { connectionOpener } from './open-connection.js';
+import { parseServers } from './parse-servers.js';
+import type { ServerSettings } from './server-settings.js';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const closing: (() => Promise<unknown> | void)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function startUpstream(script: Partial<UpstreamScript> = {}): Promise<ScriptableUpstream> {
+  const upstream = await ScriptableUpstream.start({ script });
+  closing.push(() => upstream.close());
+  return upstream;
+}
+
+/** Settings as an operator writes them. */
+function settings(...entries: readonly Record<string, unknown>[]): readonly ServerSettings[] {
+  const parsed = parseServers(JSON.stringify({ servers: entries }), {
+    stdioEnabled: true,
+    legacySse: false,
+    isProduction: false,
+    approvalMode: 'guarded',
+  });
+  if (typeof parsed === 'string' || parsed.diagnostics.length > 0) throw new Error(JSON.stringify(parsed));
+  return parsed.servers;
+}
+
+async function openMemory(): Promise<Store> {
+  const store = await openStore('memory:');
+  closing.push(() => store.close());
+  return store;
+}
+
+interface Seen {
+  readonly connector: Connector;
+  readonly diagnostics: Diagnostic[];
+  readonly calls: string[];
+}
+
+function startConnector(store: Store, servers: readonly ServerSettings[], leaseMs = 300): Seen {
+  const diagnostics: Diagnostic[] = [];
+  const calls: string[] = [];
+  const children = new ChildGuard({ log: silent });
+  const home = mkdtempSync(join(tmpdir(), 'holdfast-connector-'));
+  const connector = new Connector({
+    store,
+    address: 'here',
+    leaseMs,
+    open: connectionOpener({
+      guard: { allowLoopback: true, requireAllowedHosts: false, network: 'on' },
+      placeholders: { node: process.execPath, python: 'python3', repo: home, home, environment: {} },
+      children,
+      version: '1',
+      log: silent,
+    }),
+    log: silent,
+    observer: { called: ({ server, outcome }) => calls.push(`${server} ${outcome}`), connected() {} },
+    diagnose: (diagnostic) => diagnostics.push(diagnostic),
+  });
+  connector.setServers(servers);
+  connector.start();
+  closing.push(async () => {
+    await connector.stop(0);
+    children.close();
+  });
+  return { connector, diagnostics, calls };
+}
+
+async function until<T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** The bare names in the store, by id, once they are as they should be. */
+const offered = async (store: Store): Promise<Record<string, string[]>> =>
+  Object.fromEntries(
+    (await store.tools.list())!.servers.map(({ id, tools }) => [id, tools.map(({ name }) => name)]),
+  );
+
+async function claimOne(store: Store, server: string): Promise<Claim> {
+  await store.runs.submit({
+    id: freshRunId(Date.now()),
+    workflow: laneOf(server),
+    tool: 'up__echo',
+    toolClass: 'write',
+    principal: null,
+    arguments: '{}',
+    digest: 'a1_x',
+    definition: '',
+    upstream: { server, tool: 'echo', fingerprint: 'm1_x' },
+  });
+  await store.workers.join({ id: 'worker', group: 'default', workflows: [] }, 60_000);
+  const [claim] = await store.runs.claim({
+    worker: 'worker',
+    workflows: [laneOf(server)],
+    definitions: [''],
+    definitionGraceMs: 0,
+    limit: 1,
+    isDurable: true,
+    sweep: true,
+  });
+  return claim!;
+}
+
+function call(
+  connector: Connector,
+  server: string,
+  claim: Pick<Claim, 'seq' | 'token'>,
+  change: { toolClass?: 'read' | 'write'; isResendable?: boolean; signal?: AbortSignal } = {},
+): Promise<UpstreamOutcome> {
+  return connector.call(
+    {
+      server,
+      tool: 'echo',
+      runId: freshRunId(Date.now()),
+      arguments: '{"n":1}',
+      meta: {},
+      principal: null,
+      claim: { seq: claim.seq, token: claim.token },
+      toolClass: change.toolClass ?? 'write',
+      isResendable: change.isResendable ?? false,
+      timeoutMs: 5_000,
+    },
+    { signal: change.signal ?? new AbortController().signal, onProgress() {} },
+  );
+}
+
+const keyOf = async (store: Store): Promise<string> =>
+  until(async () => (await store.tools.list())!.servers[0]?.key);
+
+describe('the dispatch mark', () => {
+  test('is made before the first byte, once; without it nothing is sent', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const { connector, calls } = startConnector(store, settings({ id: 'up', url: upstream.url }));
+    const key = await keyOf(store);
+    const claim = await claimOne(store, key);
+    expect(await call(connector, key, claim)).toMatchObject({ kind: 'ran' });
+    expect(await store.runs.dispatch(claim)).toBe('lost');
+    expect(await call(connector, key, claim)).toMatchObject({ kind: 'unknown' });
+    expect(await call(connector, key, { ...claim, token: 'another' })).toMatchObject({ kind: 'not_sent' });
+    expect(upstream.executions.all).toHaveLength(1);
+    expect(calls).toEqual(['up ran', 'up unknown', 'up not_sent']);
+  });
+
+  test('is not needed for what only reads, and may be there already for a write that may be sent again', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }));
+    const key = await keyOf(store);
+    const claim = await claimOne(store, key);
+    expect(await call(connector, key, claim, { toolClass: 'read' })).toMatchObject({ kind: 'ran' });
+    expect(await store.runs.dispatch(claim)).toBe('won');
+    expect(await call(connector, key, claim, { isResendable: true })).toMatchObject({ kind: 'ran' });
+    const stale = { ...claim, token: 'another' };
+    expect(await call(connector, key, stale, { isResendable: true })).toMatchObject({ kind: 'not_sent' });
+    expect(upstream.executions.all).toHaveLength(2);
+  });
+
+  test('is not made for a call that waits for its turn, nor where nobody listens', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    upstream.faults.push({ on: 'tools/call', do: { kind: 'hang' } });
+    const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url, concurrency: 1 }));
+    const key = await keyOf(store);
+    const [sent, waiting] = [await claimOne(store, key), await claimOne(store, key)];
+    const hanging = call(connector, key, sent);
+    await until(() => upstream.executions.all.length === 1);
+    const giving = new AbortController();
+    const given = call(connector, key, waiting, { signal: giving.signal });
+    giving.abort();
+    expect(await given).toMatchObject({ kind: 'not_sent' });
+    expect(await store.runs.dispatch(waiting)).toBe('won');
+    await upstream.close();
+    expect(await hanging).toMatchObject({ kind: 'unknown', why: 'dropped' });
+    const another = await claimOne(store, key);
+    expect(await call(connector, key, another)).toMatchObject({
+      kind: 'not_sent',
+      name: 'MCPConnectionError',
+    });
+    expect(await store.runs.dispatch(another)).toBe('won');
+  });
+});
+
+describe('ownership', () => {
+  test('of two connectors one owns a server, and the other takes over when the first is gone', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const servers = settings({ id: 'up', url: upstream.url });
+    const first = startConnector(store, servers);
+    const key = await keyOf(store);
+    const second = startConnector(store, servers);
+    await until(() => first.connector.canCall(key));
+    await expect(call(second.connector, key, { seq: 0, token: '' })).rejects.toThrow(NotOwner);
+    await first.connector.stop(0);
+    expect(first.connector.canCall(key)).toBe(false);
+    await until(() => second.connector.canCall(key));
+    expect(await call(second.connector, key, await claimOne(store, key))).toMatchObject({ kind: 'ran' });
+  });
+
+  test('a connector whose lease ran out unseen sends nothing that waits', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }), 60_000);
+    const key = await keyOf(store);
+    await until(() => connector.canCall(key));
+    const { now } = performance;
+    performance.now = () => now.call(performance) + 60_000;
+    try {
+      await expect(call(connector, key, await claimOne(store, key))).rejects.toThrow(NotOwner);
+    } finally {
+      performance.now = now;
+    }
+    expect(upstream.executions.all).toEqual([]);
+  });
+
+  test('a server that every connector may serve is owned by each', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const servers = settings({ id: 'up', url: upstream.url, placement: 'every' });
+    const connectors = [startConnector(store, servers), startConnector(store, servers)];
+    const key = await keyOf(store);
+    for (const { connector } of connectors) await until(() => connector.canCall(key));
+    expect([...(await store.servers.owners()).keys()].every((lease) => lease.startsWith(`${key}#`))).toBe(
+      true,
+    );
+  });
+
+  test('one that stops ends what it has first, and takes nothing new', async () => {
+    const [store, upstream] = [
+      await openMemory(),
+      await startUpstream({ pages: [[tool('echo', { delayMs: 300 })]] }),
+    ];
+    const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }));
+    const key = await keyOf(store);
+    const under = call(connector, key, await claimOne(store, key));
+    await until(() => upstream.executions.all.length === 1);
+    const stopped = connector.stop(10_000);
+    await expect(call(connector, key, { seq: 0, token: '' })).rejects.toThrow(NotOwner);
+    expect(await under).toMatchObject({ kind: 'ran' });
+    await stopped;
+    expect(await store.servers.owners()).toEqual(new Map());
+  });
+});
+
+describe('the servers that are wanted', () => {
+  test('are connected, changed and retired while calls of another go on (F103)', async () => {
+    const [store, steady, changing] = [await openMemory(), await startUpstream(), await startUpstream()];
+    const still = { id: 'still', url: steady.url };
+    const { connector } = startConnector(store, settings(still));
+    const key = await keyOf(store);
+    let isOver = false;
+    const outcomes: UpstreamOutcome['kind'][] = [];
+    const calling = (async () => {
+      while (!isOver) outcomes.push((await call(connector, key, await claimOne(store, key))).kind);
+    })();
+    const other = { id: 'other', url: changing.url };
+    for (let i = 0; i < 3; i++) {
+      connector.setServers(settings(still, other));
+      await until(async () => (await offered(store))['other']?.length === 2);
+      connector.setServers(settings(still, { ...other, timeout: 5 + i }));
+      await until(async () =>
+        (await store.tools.list())!.servers.some(({ rules }) => rules.timeoutMs === (5 + i) * 1_000),
+      );
+      connector.setServers(settings(still));
+      await until(async () => (await offered(store))['other']?.length === 0);
+      expect((await offered(store))['still']).toEqual(['echo', 'look']);
+    }
+    isOver = true;
+    await calling;
+    expect(new Set(outcomes)).toEqual(new Set(['ran']));
+  });
+
+  test('one that cannot be reached keeps the tools of before under the rules of now', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const { url } = upstream;
+    const first = startConnector(store, settings({ id: 'up', url }));
+    await until(async () => (await offered(store))['up']?.length === 2);
+    await first.connector.stop(0);
+    await upstream.close();
+    const second = startConnector(store, settings({ id: 'up', url, deny: ['echo'], connect_retries: 1 }));
+    await until(() => second.diagnostics.length > 0);
+    const [server] = (await store.tools.list())!.servers;
+    expect(server!.tools.map(({ name }) => name)).toEqual(['echo', 'look']);
+    expect(server!.rules.deny).toEqual(['echo']);
+  });
+
+  test('a required one that was not connected is told as missing until it is', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    upstream.script.credential = { header: 'x-key', value: 'right' };
+    const servers = settings({
+      id: 'up',
+      name: 'Needed',
+      url: upstream.url,
+      required: true,
+      headers: { 'x-key': 'wrong' },
+    });
+    const { connector, diagnostics } = startConnector(store, servers);
+    await until(() => diagnostics.length > 0);
+    expect(connector.missing()).toEqual([{ id: 'up', reason: expect.stringContaining('Needed') }]);
+    expect(diagnostics[0]).toMatchObject({ rule: 'connection-failure', origin: 'up' });
+    connector.setServers(
+      settings({ id: 'up', url: upstream.url, required: true, headers: { 'x-key': 'right' } }),
+    );
+    await until(() => connector.missing().length === 0);
+  });
+
+  test('a name in requires_approval that the server does not have fails its connect (BEHAVIOURS 114)', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const servers = settings({ id: 'up', name: 'Up', url: upstream.url, requires_approval: ['missing'] });
+    const { diagnostics } = startConnector(store, servers);
+    expect(await until(() => diagnostics[0]?.message)).toMatch(/Up.*"missing".*requires_approval/);
+    expect(await offered(store)).toEqual({});
+  });
+});
+
+describe('a server that says that its tools changed', () => {
+  const requests = (upstream: ScriptableUpstream): number => upstream.requests('tools/list').length;
+
+  test('is listed again, once for many words at once (F79)', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    startConnector(store, settings({ id: 'up', url: upstream.url }));
+    await until(async () => (await offered(store))['up']?.length === 2);
+    await until(() => upstream.listeners > 0);
+    upstream.script.pages = [[tool('new')]];
+    upstream.toolsChanged(200);
+    await until(async () => (await offered(store))['up']?.join() === 'new');
+    await until(() => requests(upstream) === 3);
+    upstream.script.pages = [[tool('newer')]];
+    upstream.toolsChanged(1);
+    await until(async () => (await offered(store))['up']?.join() === 'newer');
+    expect(requests(upstream)).toBeLessThanOrEqual(4);
+  });
+
+  test('keeps its tools when it cannot be listed again', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const { diagnostics } = startConnector(store, settings({ id: 'up', url: upstream.url }));
+    await until(async () => (await offered(store))['up']?.length === 2);
+    await until(() => upstream.listeners > 0);
+    upstream.faults.push({ on: 'tools/list', do: { kind: 'status', status: 500 } });
+    upstream.toolsChanged(1);
+    await until(() => diagnostics.length > 0);
+    expect((await offered(store))['up']).toEqual(['echo', 'look']);
+  });
+});
