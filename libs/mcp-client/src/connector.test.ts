@@ -49,7 +49,7 @@ interface Seen {
   readonly calls: string[];
 }
 
-function startConnector(store: Store, servers: readonly ServerSettings[], leaseMs = 300): Seen {
+function startConnector(store: Store, servers: readonly ServerSettings[], leaseMs = 3_000): Seen {
   const diagnostics: Diagnostic[] = [];
   const calls: string[] = [];
   const children = new ChildGuard({ log: silent });
@@ -306,7 +306,11 @@ describe('the servers that are wanted', () => {
     });
     const { connector, diagnostics } = startConnector(store, servers);
     await until(() => diagnostics.length > 0);
-    expect(connector.missing()).toEqual([{ id: 'up', reason: expect.stringContaining('Needed') }]);
+    expect(connector.missing()).toEqual([
+      { id: 'up', reason: expect.stringContaining('Needed'), isGivenUp: true },
+    ]);
+    const other = startConnector(store, servers);
+    await until(() => other.connector.missing().length === 0);
     expect(diagnostics[0]).toMatchObject({ rule: 'connection-failure', origin: 'up' });
     connector.setServers(
       settings({ id: 'up', url: upstream.url, required: true, headers: { 'x-key': 'right' } }),

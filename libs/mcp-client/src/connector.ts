@@ -41,6 +41,13 @@ export interface ConnectorParts {
   readonly diagnose: (diagnostic: Diagnostic) => void;
 }
 
+export interface MissingServer {
+  readonly id: string;
+  readonly reason: string;
+  /** Its attempts at the start have failed; it is tried again in the background. */
+  readonly isGivenUp: boolean;
+}
+
 interface Wanted {
   readonly settings: ServerSettings;
   readonly entry: Omit<ServerCatalogue, 'tools'>;
@@ -60,6 +67,7 @@ export class Connector {
   readonly #servers = new Map<string, UpstreamServer>();
   /** Until when by `performance.now()` a lease is certainly ours, by name of the lease. */
   readonly #ownedUntil = new Map<string, number>();
+  #ownedByOthers: ReadonlySet<string> = new Set();
   readonly #stopping = new AbortController();
   #beating: Promise<void> | undefined;
   #isDraining = false;
@@ -93,14 +101,20 @@ export class Connector {
     this.#beating ??= this.#beat();
   }
 
-  /** Which of the required servers were not connected yet, each with what is wrong (BEHAVIOURS X7). */
-  missing(): readonly { readonly id: string; readonly reason: string }[] {
-    return [...this.#wanted.values()]
-      .filter(({ settings, entry }) => settings.required && this.#servers.get(entry.key)?.isListed !== true)
-      .map(({ entry }) => ({
-        id: entry.id,
-        reason: this.#servers.get(entry.key)?.fault ?? 'not connected yet',
-      }));
+  /** The required servers that nobody has connected yet, each with what is wrong so far (BEHAVIOURS X7). */
+  missing(): readonly MissingServer[] {
+    return [...this.#wanted.values()].flatMap(({ settings, entry, lease }) => {
+      if (!settings.required || this.#ownedByOthers.has(lease)) return [];
+      const server = this.#servers.get(entry.key);
+      if (server?.isListed === true) return [];
+      return [
+        {
+          id: entry.id,
+          reason: server?.fault ?? 'not connected yet',
+          isGivenUp: server?.fault !== undefined,
+        },
+      ];
+    });
   }
 
   /** Whether this connector owns a server now. */
@@ -183,6 +197,7 @@ export class Connector {
     // A margin, so that the store never gives it to another while it is ours by our own clock.
     for (const lease of leases) this.#ownedUntil.set(lease, askedAt + leaseMs * 0.9);
     for (const lease of this.#ownedUntil.keys()) if (!leases.has(lease)) this.#ownedUntil.delete(lease);
+    this.#ownedByOthers = new Set(wanted.map(({ lease }) => lease).filter((lease) => !leases.has(lease)));
     const ours = new Map(wanted.filter(({ lease }) => leases.has(lease)).map((one) => [one.entry.key, one]));
     const isSame = (key: string): boolean => {
       const now = ours.get(key);
