@@ -87,7 +87,9 @@ export class Connecting {
             },
             ({ servers, diagnostics }) => {
               diagnostics.forEach(diagnose);
-              connector.setServers(servers);
+              // Of a file that cannot be read nothing is known; what was wanted before stays.
+              if (!diagnostics.some(({ rule }) => rule === 'servers-file-invalid'))
+                connector.setServers(servers);
             },
           );
     this.#serving = { connector, stopWatching };

@@ -75,6 +75,10 @@ export class UpstreamServer {
     return this.#parts.entry.id;
   }
 
+  get settings(): ServerSettings {
+    return this.#parts.settings;
+  }
+
   get key(): string {
     return this.#parts.entry.key;
   }
