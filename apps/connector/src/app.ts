@@ -69,14 +69,16 @@ await startOrExit(async () => {
   });
 
   const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
-  await whenThere(
+  const isThere = await whenThere(
     async () => {
       open.store ??= await openStore(settings.store, { listenUrl, pollMs, log });
       await connecting.serveFrom(open.store, settings.advertise ?? settings.bind);
       readiness.reached();
       log.info({}, 'connector serves');
+      return true;
     },
     readiness.failed,
     stopping.signal,
   );
+  if (isThere === true) await connecting.requiredServers();
 });

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ChildGuard,
   connectionOpener,
@@ -24,9 +25,9 @@ export interface ConnectingParts {
 /** The connector of one process: the servers of its file, from the moment that the store is there. */
 export class Connecting {
   readonly #parts: ConnectingParts;
-  readonly #ready: ReturnType<Health['condition']> | undefined;
+  readonly #ready: ReturnType<Health['condition']>;
   #serving: { readonly connector: Connector; readonly stopWatching: () => void } | undefined;
-  #looking: NodeJS.Timeout | undefined;
+  #isStopped = false;
   readonly #children: ChildGuard;
 
   constructor(parts: ConnectingParts) {
@@ -86,25 +87,34 @@ export class Connecting {
             },
             ({ servers, diagnostics }) => {
               diagnostics.forEach(diagnose);
-              connector.setServers(servers);
+              // Of a file that cannot be read nothing is known; what was wanted before stays.
+              if (!diagnostics.some(({ rule }) => rule === 'servers-file-invalid'))
+                connector.setServers(servers);
             },
           );
     this.#serving = { connector, stopWatching };
     connector.start();
-    this.#lookForMissing();
   }
 
-  /** Ready once every required server was connected (BEHAVIOURS X7). */
-  #lookForMissing(): void {
-    const missing = this.#serving!.connector.missing();
-    if (missing.length === 0) return this.#ready!.met();
-    this.#ready!.waiting(missing.map(({ id, reason }) => `${id}: ${reason}`).join('; '));
-    this.#looking = setTimeout(() => this.#lookForMissing(), 200).unref();
+  /**
+   * Resolves once every required server is connected, and the process is ready then.
+   * @throws Error naming those whose attempts at the start have failed (BEHAVIOURS X7)
+   */
+  async requiredServers(): Promise<void> {
+    while (!this.#isStopped) {
+      const missing = this.#serving!.connector.missing();
+      if (missing.length === 0) return this.#ready.met();
+      const reasons = missing.map(({ id, reason }) => `${id}: ${reason}`).join('; ');
+      if (missing.some(({ isGivenUp }) => isGivenUp))
+        throw new Error(`a required server is not connected: ${reasons}`);
+      this.#ready.waiting(reasons);
+      await sleep(200);
+    }
   }
 
   /** Ends what is under way, for `patienceMs` at most, and gives its servers to the others. */
   async stop(patienceMs: number): Promise<void> {
-    clearTimeout(this.#looking);
+    this.#isStopped = true;
     this.#serving?.stopWatching();
     await this.#serving?.connector.stop(patienceMs);
     this.#children.close();

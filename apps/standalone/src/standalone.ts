@@ -62,8 +62,8 @@ export async function makeStandalone(
     health,
     metrics,
     log,
-    begin: () =>
-      whenThere(
+    begin: async () => {
+      const there = await whenThere(
         async () => {
           store ??= await openStore(settings.store, { listenUrl, pollMs, log });
           if (tools !== undefined) {
@@ -78,7 +78,10 @@ export async function makeStandalone(
         },
         readiness.failed,
         stopping.signal,
-      ),
+      );
+      if (there !== undefined) await connecting?.requiredServers();
+      return there;
+    },
     end: async () => {
       health.drain();
       stopping.abort();

@@ -49,7 +49,7 @@ interface Seen {
   readonly calls: string[];
 }
 
-function startConnector(store: Store, servers: readonly ServerSettings[], leaseMs = 300): Seen {
+function startConnector(store: Store, servers: readonly ServerSettings[] | undefined, leaseMs = 3_000): Seen {
   const diagnostics: Diagnostic[] = [];
   const calls: string[] = [];
   const children = new ChildGuard({ log: silent });
@@ -69,7 +69,7 @@ function startConnector(store: Store, servers: readonly ServerSettings[], leaseM
     observer: { called: ({ server, outcome }) => calls.push(`${server} ${outcome}`), connected() {} },
     diagnose: (diagnostic) => diagnostics.push(diagnostic),
   });
-  connector.setServers(servers);
+  if (servers !== undefined) connector.setServers(servers);
   connector.start();
   closing.push(async () => {
     await connector.stop(0);
@@ -326,6 +326,21 @@ describe('the servers that are wanted', () => {
     expect(new Set(outcomes)).toEqual(new Set(['ran']));
   });
 
+  test('are not retired by a connector that was told of none', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const first = startConnector(store, settings({ id: 'up', url: upstream.url }));
+    await until(async () => (await offered(store))['up']?.length === 2);
+    await first.connector.stop(0);
+    const untold = startConnector(store, undefined, 30);
+    const renewed = new Set<number>();
+    const { own } = store.servers;
+    store.servers.own = (...args) => own.apply(store.servers, args).finally(() => renewed.add(renewed.size));
+    await until(() => renewed.size >= 3);
+    expect((await offered(store))['up']).toEqual(['echo', 'look']);
+    untold.connector.setServers([]);
+    await until(async () => (await offered(store))['up']?.length === 0);
+  });
+
   test('one that cannot be reached keeps the tools of before under the rules of now', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const { url } = upstream;
@@ -352,7 +367,11 @@ describe('the servers that are wanted', () => {
     });
     const { connector, diagnostics } = startConnector(store, servers);
     await until(() => diagnostics.length > 0);
-    expect(connector.missing()).toEqual([{ id: 'up', reason: expect.stringContaining('Needed') }]);
+    expect(connector.missing()).toEqual([
+      { id: 'up', reason: expect.stringContaining('Needed'), isGivenUp: true },
+    ]);
+    const other = startConnector(store, servers);
+    await until(() => other.connector.missing().length === 0);
     expect(diagnostics[0]).toMatchObject({ rule: 'connection-failure', origin: 'up' });
     connector.setServers(
       settings({ id: 'up', url: upstream.url, required: true, headers: { 'x-key': 'right' } }),

@@ -44,6 +44,13 @@ export interface ConnectorParts {
 /** The least time between two looks for servers whose owner is silent. */
 const leastPauseMs = 100;
 
+export interface MissingServer {
+  readonly id: string;
+  readonly reason: string;
+  /** Its attempts at the start have failed; it is tried again in the background. */
+  readonly isGivenUp: boolean;
+}
+
 interface Wanted {
   readonly settings: ServerSettings;
   readonly entry: Omit<ServerCatalogue, 'tools'>;
@@ -59,10 +66,12 @@ interface Wanted {
 export class Connector {
   readonly #parts: ConnectorParts;
   readonly #id = randomUUID();
-  #wanted: ReadonlyMap<string, Wanted> = new Map();
+  /** Undefined until it was told: who knows of no servers retires none. */
+  #told: ReadonlyMap<string, Wanted> | undefined;
   readonly #servers = new Map<string, UpstreamServer>();
   /** Until when by `performance.now()` a lease is certainly ours, by name of the lease. */
   readonly #ownedUntil = new Map<string, number>();
+  #ownedByOthers: ReadonlySet<string> = new Set();
   readonly #stopping = new AbortController();
   #beating: Promise<void> | undefined;
   #isDraining = false;
@@ -75,7 +84,7 @@ export class Connector {
 
   /** The servers that are wanted, in place of those before. One whose settings changed is opened anew. */
   setServers(servers: readonly ServerSettings[]): void {
-    this.#wanted = new Map(
+    this.#told = new Map(
       servers
         .filter(({ enabled }) => enabled)
         .map((settings) => {
@@ -91,19 +100,29 @@ export class Connector {
     if (this.#beating !== undefined) this.#look();
   }
 
+  get #wanted(): ReadonlyMap<string, Wanted> {
+    return this.#told ?? new Map();
+  }
+
   /** Begins to take servers. */
   start(): void {
     this.#beating ??= this.#beat();
   }
 
-  /** Which of the required servers were not connected yet, each with what is wrong (BEHAVIOURS X7). */
-  missing(): readonly { readonly id: string; readonly reason: string }[] {
-    return [...this.#wanted.values()]
-      .filter(({ settings, entry }) => settings.required && this.#servers.get(entry.key)?.isListed !== true)
-      .map(({ entry }) => ({
-        id: entry.id,
-        reason: this.#servers.get(entry.key)?.fault ?? 'not connected yet',
-      }));
+  /** The required servers that nobody has connected yet, each with what is wrong so far (BEHAVIOURS X7). */
+  missing(): readonly MissingServer[] {
+    return [...this.#wanted.values()].flatMap(({ settings, entry, lease }) => {
+      if (!settings.required || this.#ownedByOthers.has(lease)) return [];
+      const server = this.#servers.get(entry.key);
+      if (server?.isListed === true) return [];
+      return [
+        {
+          id: entry.id,
+          reason: server?.fault ?? 'not connected yet',
+          isGivenUp: server?.fault !== undefined,
+        },
+      ];
+    });
   }
 
   /** Whether this connector owns a server now. */
@@ -199,21 +218,22 @@ export class Connector {
       ),
     );
     // A margin, so that the store never gives it to another while it is ours by our own clock.
+    const givenUp = [...this.#ownedUntil.keys()].filter((lease) => !leases.has(lease));
+    for (const lease of givenUp) this.#ownedUntil.delete(lease);
     for (const lease of leases) this.#ownedUntil.set(lease, askedAt + leaseMs * 0.9);
-    for (const lease of this.#ownedUntil.keys()) if (!leases.has(lease)) this.#ownedUntil.delete(lease);
+    this.#ownedByOthers = new Set(wanted.map(({ lease }) => lease).filter((lease) => !leases.has(lease)));
     const ours = new Map(wanted.filter(({ lease }) => leases.has(lease)).map((one) => [one.entry.key, one]));
-    const isSame = (key: string): boolean => {
-      const now = ours.get(key);
-      return now !== undefined && this.#opened.get(key) === JSON.stringify(now.settings);
-    };
-    await Promise.all([...this.#servers.keys()].filter((key) => !isSame(key)).map((key) => this.#letGo(key)));
+    const isSame = ({ key, settings }: UpstreamServer): boolean =>
+      JSON.stringify(settings) === JSON.stringify(ours.get(key)?.settings);
+    const changed = [...this.#servers.values()].filter((server) => !isSame(server));
+    await Promise.all(changed.map(({ key }) => this.#letGo(key)));
+    // What is not wanted any more is free for others at once; what another has is not ours to give up.
+    await this.#disown(givenUp);
     const opening = [...ours.values()].filter(({ entry }) => !this.#servers.has(entry.key));
     if (opening.length === 0 || this.#isDraining) return;
     const known = new Map((await store.tools.list())!.servers.map((server) => [server.key, server]));
     for (const one of opening) this.#openServer(one, known.get(one.entry.key));
   }
-
-  readonly #opened = new Map<string, string>();
 
   #openServer({ settings, entry }: Wanted, known: ServerCatalogue | undefined): void {
     const { store, open, log, diagnose, observer } = this.#parts;
@@ -228,20 +248,19 @@ export class Connector {
       onConnected: (isConnected) => observer.connected(entry.id, isConnected),
     });
     this.#servers.set(entry.key, server);
-    this.#opened.set(entry.key, JSON.stringify(settings));
     server.start();
   }
 
   async #letGo(key: string): Promise<void> {
     const server = this.#servers.get(key)!;
     this.#servers.delete(key);
-    this.#opened.delete(key);
     await server.close();
     this.#parts.observer.connected(server.id, undefined);
   }
 
   /** Takes the tools of servers that nobody wants and nobody owns off the list (BEHAVIOURS 159). */
   async #retire(): Promise<void> {
+    if (this.#told === undefined) return;
     const { store, log } = this.#parts;
     const kept = (await store.tools.list(this.#revision)) ?? undefined;
     if (kept !== undefined) {

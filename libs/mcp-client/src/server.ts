@@ -45,9 +45,6 @@ export class UpstreamServer {
   #listing: Promise<void> | undefined;
   #listAgain = false;
   #listPauseMs = firstListPauseMs;
-  #tried!: () => void;
-  /** Resolves when the first attempt to connect and list is over, well or not. */
-  readonly firstTry = new Promise<void>((resolve) => (this.#tried = resolve));
   #fault: string | undefined;
 
   constructor(parts: ServerParts) {
@@ -76,6 +73,10 @@ export class UpstreamServer {
 
   get id(): string {
     return this.#parts.entry.id;
+  }
+
+  get settings(): ServerSettings {
+    return this.#parts.settings;
   }
 
   get key(): string {
@@ -122,7 +123,6 @@ export class UpstreamServer {
       } catch (error) {
         this.#fail(error);
       }
-      this.#tried();
       await sleep(pauseMs * (0.75 + Math.random() / 2), undefined, {
         signal: this.#closing.signal,
         ref: false,
@@ -218,7 +218,6 @@ export class UpstreamServer {
     }
     this.#wasListed = true;
     this.#fault = undefined;
-    this.#tried();
   }
 
   async #publish(tools: readonly UpstreamTool[]): Promise<void> {
