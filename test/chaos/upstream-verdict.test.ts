@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Struck } from './faults.ts';
-import { judge, type CallFacts, type UpstreamVerdict } from './upstream-verdict.ts';
+import { judge, type CallFacts } from './upstream-verdict.ts';
 
 const result = { name: 'succeeded', outcome: 'ran' };
 const unknown = { name: 'MCPCallOutcomeUnknown', outcome: 'unknown' };
@@ -31,10 +31,13 @@ const struckAt = (at: number, kind: Struck['kind'] = 'connector'): Struck => ({
 
 /** How many calls each of the complaints is about. */
 function complaints(facts: readonly CallFacts[], struck: readonly Struck[] = []): Record<string, number> {
-  const { rows: _rows, phases: _phases, ...verdict } = judge(facts, struck, 0);
-  const counted = Object.entries(verdict as Omit<UpstreamVerdict, 'rows' | 'phases'>).map(
-    ([name, found]) => [name, typeof found === 'number' ? found : found.length] as const,
-  );
+  const { executedTwice, lost, wronglyTold, executedWithoutMark, unknownWithoutMark, unknownReads, ...rest } =
+    judge(facts, struck, 0);
+  const told = { executedTwice, lost, wronglyTold, executedWithoutMark, unknownWithoutMark, unknownReads };
+  const counted = [
+    ...Object.entries(told).map(([name, found]) => [name, found.length] as const),
+    ['brokenAfterMark', rest.brokenAfterMark] as const,
+  ];
   return Object.fromEntries(counted.filter(([, count]) => count > 0));
 }
 

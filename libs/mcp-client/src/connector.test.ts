@@ -170,6 +170,27 @@ describe('the dispatch mark', () => {
     expect(upstream.executions.all).toHaveLength(2);
   });
 
+  test.each([
+    ['made', 1],
+    ['not made', 0],
+  ])(
+    'whose answer the store lost, and that was %s, is asked for again, and the call is sent once',
+    async (_what, made) => {
+      const [store, upstream] = [await openMemory(), await startUpstream()];
+      let asked = 0;
+      const dispatch: Store['runs']['dispatch'] = async (claim) => {
+        if (++asked > 1) return store.runs.dispatch(claim);
+        if (made === 1) await store.runs.dispatch(claim);
+        throw new Error('the store went away');
+      };
+      const servers = settings({ id: 'up', url: upstream.url });
+      const { connector } = startConnector({ ...store, runs: { ...store.runs, dispatch } }, servers);
+      const key = await keyOf(store);
+      expect(await call(connector, key, await claimOne(store, key))).toMatchObject({ kind: 'ran' });
+      expect([asked, upstream.executions.all.length]).toEqual([2, 1]);
+    },
+  );
+
   test('is not made for a call that waits for its turn, nor where nobody listens', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     upstream.faults.push({ on: 'tools/call', do: { kind: 'hang' } });

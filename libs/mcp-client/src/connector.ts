@@ -141,6 +141,7 @@ export class Connector {
   ): Promise<UpstreamOutcome> {
     const lease = this.#wanted.get(request.server)?.lease;
     const server = this.#servers.get(request.server);
+    const isOwned = (): boolean => lease !== undefined && this.#owns(lease);
     const assertOwned = (): void => {
       // One whose settings changed meanwhile is another one.
       if (!this.canCall(request.server) || this.#servers.get(request.server) !== server)
@@ -152,20 +153,40 @@ export class Connector {
       signal,
       onProgress,
       assertOwned,
-      isOwned: () => this.#owns(lease!),
-      mark: () => this.#mark(request),
+      isOwned,
+      mark: () => this.#mark(request, isOwned, signal),
     });
     const seconds = (performance.now() - startedAt) / 1000;
     this.#parts.observer.called({ server: server!.id, outcome: outcome.kind, seconds });
     return outcome;
   }
 
-  /** Where it throws nothing is sent, and the worker finds out whether the mark is there. */
-  async #mark({ server, runId, claim }: UpstreamRequest): ReturnType<Store['runs']['dispatch']> {
-    const mark = await this.#parts.store.runs.dispatch(claim);
-    // Before the first byte: a call that was told as unknown shows here how far it got.
-    if (mark === 'won') this.#parts.log.debug({ server, runId }, 'call dispatched');
-    return mark;
+  /**
+   * Makes the dispatch mark, again where the store's answer was lost: nothing was sent meanwhile. Only this
+   * call has this claim token, and a call whose mark was there before is not brought here, so a mark that is
+   * there then is ours. Where it throws nothing is sent, and the worker finds out whether the mark is there.
+   */
+  async #mark(
+    { server, runId, claim }: UpstreamRequest,
+    isOwned: () => boolean,
+    signal: AbortSignal,
+  ): ReturnType<Store['runs']['dispatch']> {
+    let isRepeated = false;
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1_000)) {
+      try {
+        const made = await this.#parts.store.runs.dispatch(claim);
+        const mark = made === 'lost' && isRepeated ? 'won' : made;
+        // Before the first byte: a call that was told as unknown shows here how far it got.
+        if (mark === 'won') this.#parts.log.debug({ server, runId }, 'call dispatched');
+        return mark;
+      } catch (error) {
+        if (!isOwned() || signal.aborted) throw error;
+        const fields = { server, runId, err: ensureError(error) };
+        if (!isRepeated) this.#parts.log.warn(fields, 'mark not made; trying again');
+        isRepeated = true;
+        await sleep(pauseMs, undefined, { signal }).catch(() => {});
+      }
+    }
   }
 
   #owns(lease: string): boolean {
