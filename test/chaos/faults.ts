@@ -104,7 +104,7 @@ export class Faults {
     const stops = [
       { due: at(0.2), kind: 'worker' },
       { due: at(0.35), kind: this.#upstreams.length > 0 ? 'connector' : 'gateway' },
-      { due: at(0.7), kind: this.#upstreams.length > 0 ? 'connector' : 'worker' },
+      { due: at(0.6), kind: this.#upstreams.length > 0 ? 'connector' : 'worker' },
     ] as const;
     let stopped = 0;
     for (let second = 1; second < seconds; second++) {
