@@ -268,7 +268,11 @@ export class PeerConnection implements HttpConnection {
   }
 
   #lost({ why, reason }: CallWait, id: number, dropped: string): Sent {
-    if (why === undefined) return { kind: 'lost', why: 'dropped', reason: dropped };
+    if (why === undefined) {
+      // A server that was started again knows none of its sessions, and an older one says so by 400 (BEHAVIOURS 130).
+      this.#isOpen = false;
+      return { kind: 'lost', why: 'dropped', reason: dropped };
+    }
     if (this.era === 'legacy') this.#cancel(id, reason);
     return { kind: 'lost', why, reason };
   }

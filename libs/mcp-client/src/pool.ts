@@ -32,6 +32,10 @@ export class Pool {
   readonly #random: () => number;
   readonly #onOpened: (connection: Connection, isShared: boolean) => void;
   readonly #places = new Map<string, Place>();
+  /** How many use a connection. */
+  readonly #users = new Map<Connection, number>();
+  /** Dropped, and closed by their last user. */
+  readonly #leaving = new Set<Connection>();
   readonly #closing = new AbortController();
   readonly #sweep: NodeJS.Timeout;
 
@@ -75,12 +79,27 @@ export class Pool {
     return place.opening;
   }
 
-  /** Lets go of a connection that is good for nothing any more; the next caller opens another. */
+  /** Keeps a connection from being closed by `drop`, until the returned function is called. */
+  hold(connection: Connection): () => void {
+    this.#users.set(connection, (this.#users.get(connection) ?? 0) + 1);
+    return () => {
+      const left = this.#users.get(connection)! - 1;
+      if (left > 0) return void this.#users.set(connection, left);
+      this.#users.delete(connection);
+      if (this.#leaving.delete(connection)) void connection.close();
+    };
+  }
+
+  /**
+   * Lets go of a connection that is good for nothing new; the next caller opens another. It is closed once
+   * nobody uses it: what went wrong with one call says nothing of those that are under way beside it.
+   */
   drop(connection: Connection): void {
     for (const place of this.#places.values()) {
       if (place.connection !== connection) continue;
       place.connection = undefined;
-      void connection.close();
+      if (this.#users.has(connection)) this.#leaving.add(connection);
+      else void connection.close();
     }
   }
 
@@ -119,9 +138,10 @@ export class Pool {
   async close(): Promise<void> {
     clearInterval(this.#sweep);
     this.#closing.abort();
-    const places = [...this.#places.values()];
+    const open = [...[...this.#places.values()].map(({ connection }) => connection), ...this.#leaving];
     this.#places.clear();
-    await Promise.all(places.map(({ connection }) => connection?.close()));
+    this.#leaving.clear();
+    await Promise.all(open.map((connection) => connection?.close()));
   }
 }
 

@@ -104,6 +104,7 @@ export class Sender {
           `${name} does not publish ${request.tool} any more; list the tools again`,
         );
       let sent: Sent;
+      const release = pool.hold(connection);
       try {
         sent = await connection.send(
           {
@@ -126,6 +127,8 @@ export class Sender {
         if (!(error instanceof NotMarked)) throw error;
         if (error.why === 'stale') return notSent('MCPConnectionError', 'another attempt has the call');
         return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
+      } finally {
+        release();
       }
       switch (sent.kind) {
         case 'result':
@@ -146,7 +149,7 @@ export class Sender {
             );
           continue;
         case 'not-sent':
-          pool.drop(connection);
+          if (!options.signal.aborted) pool.drop(connection);
           if (options.signal.aborted || tries >= 2)
             return notSent(
               'MCPConnectionError',
@@ -154,8 +157,8 @@ export class Sender {
             );
           continue;
         case 'lost':
-          // What was asked for may still be under way on this connection; a new one is for new calls.
-          if (sent.why === 'dropped') pool.drop(connection);
+          // An answer that cannot be read costs its own call and no other (F49).
+          if (!connection.isOpen) pool.drop(connection);
           return { kind: 'unknown', why: sent.why, message: `${name}: ${sent.reason}` };
       }
     }

@@ -176,6 +176,7 @@ export class UpstreamServer {
   async #list(): Promise<void> {
     const { settings, entry, log, diagnose } = this.#parts;
     const connection = await this.#pool.get(null);
+    const release = this.#pool.hold(connection);
     let listing;
     try {
       listing = await listTools(connection, entry.name, {
@@ -187,6 +188,8 @@ export class UpstreamServer {
       // Its session may be what is wrong: the next try begins with a new one.
       this.#pool.drop(connection);
       throw error;
+    } finally {
+      release();
     }
     for (const { name, problem } of listing.leftOut) {
       const message = `${entry.name} lists ${JSON.stringify(name)}, which is left out: ${problem}`;
