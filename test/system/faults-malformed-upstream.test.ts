@@ -126,12 +126,15 @@ describe('a server that answers GET as it should not', () => {
     ['F96 404', { kind: 'status', status: 404 }],
     ['F96 405', { kind: 'status', status: 405 }],
     ['F96 501', { kind: 'status', status: 501 }],
-    ['F96 variant: an event stream that ends at once', { kind: 'drop-mid-stream' }],
+    ['F96 variant: an event stream that ends at once', { kind: 'drop-mid-stream' }, 6],
     // Each try follows five times.
     ['F96 variant: 307 to itself', { kind: 'redirect', status: 307, location: '{self}/mcp' }, 4 * 6],
   ];
 
   test('F96 is asked a few times at most, with rising delay, and is called meanwhile', async () => {
+    const givenUp = (): number =>
+      own.services[0]!.log.filter(({ msg }) => msg === 'upstream server offers no stream of changes').length;
+    const before = givenUp();
     const asked = await Promise.all(
       answers.map(async ([, fault], i) => {
         const upstream = await own.upstream({ era: 'legacy' });
@@ -140,9 +143,8 @@ describe('a server that answers GET as it should not', () => {
         return () => upstream.log.filter(({ http }) => http === 'GET').length;
       }),
     );
-    const began = performance.now();
-    // What asks once a second would have asked eight times by then.
-    await until(() => performance.now() - began > 8_000, 100);
+    // All but the one whose streams end, which is asked after 1, 2, 4, … seconds.
+    await until(() => givenUp() >= before + answers.length - 1);
     for (const [i, [title, , most = 4]] of answers.entries()) {
       const count = asked[i]!();
       expect([title, count <= most, count]).toEqual([title, true, count]);
@@ -169,17 +171,17 @@ describe('a server that answers GET as it should not', () => {
 });
 
 describe('a server on stdio that dies while it is connected', () => {
-  test('F97 is told within two seconds by its exit code and its last words, without secrets', async () => {
+  test('F97 is told at once by its exit code and its last words, without secrets', async () => {
     const { args, ...entry } = stdioServer('dying', ['echo']);
-    const began = performance.now();
     own.set({
       ...entry,
       args: [args[0], '--die=7:cannot open the vault with hunter2-of-the-child, giving up'],
       env: { VAULT: '${env:MCP_SECRET}' },
       connect_retries: 1,
+      // Longer than this test may take: whoever waited for it would not be done.
+      connect_timeout: 120,
     });
     const said = await own.diagnostic('dying');
-    expect(performance.now() - began).toBeLessThan(5_000);
     expect(said).toMatch(/exited with code 7/);
     expect(said).toMatch(/cannot open the vault with \*\*\*, giving up/);
     expect(printed()).not.toContain('hunter2-of-the-child');
