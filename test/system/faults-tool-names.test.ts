@@ -70,13 +70,13 @@ describe('tools whose names are long', () => {
 
 describe('a host that puts a prefix of its own before each name', () => {
   test.each([
-    ['F53', 47, 'mcp__gateway__'],
-    ['F53 variant: with 60 characters for the name of the gateway and the tool', 51, 'gateway: '],
-  ])('%s has names that stay short enough, told apart by a hash', async (_title, limit, prefix) => {
+    ['F53 with 64 for both', 'mcp__gateway__', 50, 64],
+    ['F53 variant: with 60 for its name of the gateway and the tool', 'gateway', 53, 60],
+  ])('%s has names that stay short enough, told apart by a hash', async (_title, prefix, limit, total) => {
     const { base } = await startGateway({ ...own.fleet.env, HOLDFAST_NAME_LENGTH: String(limit) });
     const short = await openHost('modern', `${base}/mcp`, keys.desk);
     const names = await own.listed(short, server);
-    for (const name of names) expect((prefix + name).length).toBeLessThanOrEqual(limit + prefix.length);
+    for (const name of names) expect((prefix + name).length).toBeLessThanOrEqual(total);
     expect(names.every((name) => /_[0-9a-f]{8}$/.test(name))).toBe(true);
     expect(new Set(names).size).toBe(lengths.length);
     expect(await reachedByAll(names, short)).toEqual(lengths.map(named).sort());
