@@ -5,6 +5,7 @@ import { Report } from '../interop/report.ts';
 import { storm, type Quantiles, type StormReport } from './storm.ts';
 import { chaosStores } from './stores.ts';
 import { stopEverything } from '../system/service.ts';
+import { stormUpstreams } from './upstream-report.ts';
 
 const stores = Object.keys(chaosStores).join(' | ');
 const help = `Sends calls with tokens from hosts of both eras while a random gateway or worker is killed every
@@ -20,6 +21,10 @@ second, services are stopped for longer than a lease, the store is restarted, an
   --hosts     how many hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
   --spared    how many gateways, and how many workers, are always left running (1)
   --seed      what is broken, and how long bodies last (7)
+  --upstream  calls of upstream servers, counted there: connectors, the upstreams and the way to them are
+              broken too. --calls are writes then
+  --reads     how many reads beside them (300)
+  --connectors  how many connectors (2)
   --help      this text
 `;
 
@@ -33,6 +38,9 @@ const { values } = parseArgs({
     hosts: { type: 'string', default: '50' },
     spared: { type: 'string', default: '1' },
     seed: { type: 'string', default: '7' },
+    upstream: { type: 'boolean', default: false },
+    reads: { type: 'string', default: '300' },
+    connectors: { type: 'string', default: '2' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -41,7 +49,7 @@ if (values.help) {
   process.exit();
 }
 const number = (
-  name: 'calls' | 'seconds' | 'gateways' | 'workers' | 'hosts' | 'spared' | 'seed',
+  name: 'calls' | 'seconds' | 'gateways' | 'workers' | 'hosts' | 'spared' | 'seed' | 'reads' | 'connectors',
   least = 1,
 ): number => {
   const value = Number(values[name]);
@@ -63,6 +71,10 @@ const options = {
   spared: number('spared', 0),
   seed: number('seed', 0),
 };
+if (values.upstream) {
+  await stormUpstreams({ ...options, reads: number('reads', 0), connectors: number('connectors') }, say);
+  process.exit();
+}
 say(
   `${options.calls} calls in ${options.seconds} s from ${options.hosts} hosts, ${options.gateways} gateways, ` +
     `${options.workers} workers, ${options.store}, seed ${options.seed}`,

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { startBalancer, type Balancer } from '../system/balancer.ts';
 import { Fleet, keys } from '../system/fleet.ts';
 import { runOf, textOf, type ToolResult } from '../system/host.ts';
 import { Faults, type FaultCount } from './faults.ts';
+import { inTurns } from './in-turns.ts';
 import { randomFrom } from './random.ts';
+import { sendDuring } from './sending.ts';
 import { chaosStores } from './stores.ts';
 import { StubbornHost, type Answered, type StubbornCall } from './stubborn-host.ts';
 
@@ -60,8 +61,6 @@ export interface Quantiles {
 const leaseMs = 2_000;
 /** As long as a host waits for an answer before it sends again. */
 const patienceMs = 10_000;
-/** What calls may take beyond the storm until they count as lost. */
-const graceMs = 120_000;
 
 /** Raises a fleet, sends tokened calls from hosts of both eras while it is broken, and looks at what became of them. */
 export async function storm(options: StormOptions, say: (line: string) => void): Promise<StormReport> {
@@ -96,29 +95,7 @@ export async function storm(options: StormOptions, say: (line: string) => void):
     );
     await Promise.all(hosts.map((host) => host.open()));
     const calls = makeCalls(options, randomFrom(options.seed + 1));
-    const answered: Answered[] = [];
-    const begunAt = Date.now();
-    const telling = setInterval(() => {
-      const { gatewaysKilled, workersKilled } = faults.count;
-      say(
-        `${String(Math.round((Date.now() - begunAt) / 1_000)).padStart(5)} s  ${answered.length} of ${calls.length} calls answered, ` +
-          `${answered.filter(({ sent }) => sent > 1).length} of them sent again; ${gatewaysKilled + workersKilled} kills`,
-      );
-    }, 5_000);
-    const storming = faults.run();
-    try {
-      const gapMs = (options.seconds * 1_000) / calls.length;
-      await Promise.all([
-        storming,
-        ...calls.map(async (call, i) => {
-          await sleep(i * gapMs);
-          const deadline = begunAt + options.seconds * 1_000 + graceMs;
-          answered.push(await hosts[i % hosts.length]!.call(call, deadline));
-        }),
-      ]);
-    } finally {
-      clearInterval(telling);
-    }
+    const answered = await sendDuring(faults, { hosts, calls, seconds, say });
     say('        the storm is over; every call is repeated, and every run looked at');
     return await inspect({ fleet, hosts, answered, faults });
   } finally {
@@ -131,6 +108,7 @@ export async function storm(options: StormOptions, say: (line: string) => void):
 /** Most bodies are short, one in ten lasts seconds, so that kills meet them. */
 function makeCalls({ calls, seed }: StormOptions, random: () => number): StubbornCall[] {
   return Array.from({ length: calls }, (_, i) => ({
+    tool: 'refund_order',
     args: { order_id: `o-${i}`, delay_ms: Math.round(random() * (random() < 0.1 ? 5_000 : 500)) },
     token: `storm-${seed}-${i}`,
   }));
@@ -217,20 +195,6 @@ async function allRuns(fleet: Fleet): Promise<{ state: string }[]> {
     cursor = body['cursor'];
   } while (cursor !== undefined);
   return runs;
-}
-
-/** Does all, so many at a time. */
-async function inTurns<T>(
-  all: readonly T[],
-  width: number,
-  act: (one: T, index: number) => Promise<void>,
-): Promise<void> {
-  const turns = all.entries();
-  await Promise.all(
-    Array.from({ length: width }, async () => {
-      for (const [i, one] of turns) await act(one, i);
-    }),
-  );
 }
 
 function quantiles(values: readonly number[]): Quantiles {

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { errorNameOf, openHost, type Host, type ToolResult } from '../system/host.ts';
 
 export interface StubbornCall {
-  readonly args: { readonly order_id: string; readonly delay_ms: number };
+  readonly tool: string;
+  readonly args: Readonly<Record<string, unknown>>;
   readonly token: string;
 }
 
@@ -67,13 +68,14 @@ export class StubbornHost {
   }
 
   async #try({
+    tool,
     args,
     token,
   }: StubbornCall): Promise<{ result: ToolResult } | { reason: string; isFinal: boolean }> {
     let patience: NodeJS.Timeout | undefined;
     try {
       if (this.#host === undefined) await this.open();
-      const exchange = this.#host!.begin('refund_order', args, { token });
+      const exchange = this.#host!.begin(tool, args, { token });
       patience = setTimeout(() => exchange.cut(), this.#patienceMs);
       const { status, body, messages } = await exchange.answer;
       if (status === 404 && this.era === 'legacy') {

@@ -7,6 +7,7 @@ export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts'
 export { ScriptableUpstream, type UpstreamOptions } from './scriptable-upstream.ts';
 export { reset, type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 export { askUpstream } from './upstream-control.ts';
+export { type KeptExecution } from './upstream-executions.ts';
 export { startUpstreamProcess, type UpstreamProcess } from './upstream-process.ts';
 export {
   tool,

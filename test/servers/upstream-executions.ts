@@ -7,6 +7,11 @@ export interface Execution {
   readonly key: string;
 }
 
+/** An execution as the file has it: with when it was, on the clock of `Date.now`. */
+export interface KeptExecution extends Execution {
+  readonly at: number;
+}
+
 /** What an upstream executed, kept in a file so that it outlives the process by a kill at any moment. */
 export class Executions {
   readonly #file: string | undefined;
@@ -14,11 +19,7 @@ export class Executions {
 
   constructor(file?: string) {
     this.#file = file;
-    const text = file !== undefined && existsSync(file) ? readFileSync(file, 'utf8') : '';
-    this.#all = text
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Execution);
+    this.#all = file === undefined ? [] : readExecutions(file).map(({ tool, key }) => ({ tool, key }));
   }
 
   get all(): readonly Execution[] {
@@ -27,7 +28,10 @@ export class Executions {
 
   add(execution: Execution): void {
     this.#all.push(execution);
-    if (this.#file !== undefined) appendFileSync(this.#file, `${JSON.stringify(execution)}\n`);
+    if (this.#file !== undefined) {
+      const kept: KeptExecution = { ...execution, at: Date.now() };
+      appendFileSync(this.#file, `${JSON.stringify(kept)}\n`);
+    }
   }
 
   /** How often each key was executed. */
@@ -36,4 +40,13 @@ export class Executions {
     for (const { key } of this.#all) counts[key] = (counts[key] ?? 0) + 1;
     return counts;
   }
+}
+
+/** What a file has of executions, in order. */
+export function readExecutions(file: string): KeptExecution[] {
+  if (!existsSync(file)) return [];
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as KeptExecution);
 }

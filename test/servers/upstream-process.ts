@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { askUpstream } from './upstream-control.ts';
+import { readExecutions, type KeptExecution } from './upstream-executions.ts';
 import type { UpstreamScript } from './upstream-script.ts';
 import { eventually, freePort, serverFolder, Supervised } from './supervised.ts';
 
@@ -9,6 +10,8 @@ export interface UpstreamProcess {
   readonly url: string;
   /** For `askUpstream`. */
   readonly controlUrl: string;
+  /** What it executed so far, whether it runs or not. */
+  executions(): KeptExecution[];
   /** Kills it (`kill -9`), as a crash would. */
   kill(): Promise<void>;
   /** Starts it again, with the script that it was first given and no session. */
@@ -20,6 +23,7 @@ export interface UpstreamProcess {
 export async function startUpstreamProcess(script: Partial<UpstreamScript> = {}): Promise<UpstreamProcess> {
   const server = new Supervised(serverFolder('upstream'), 'SIGKILL');
   const [port, controlPort] = [await freePort(), await freePort()];
+  const file = join(server.folder, 'executions');
   const controlUrl = `http://127.0.0.1:${controlPort}`;
   const start = async (): Promise<void> => {
     await server.start({
@@ -28,7 +32,7 @@ export async function startUpstreamProcess(script: Partial<UpstreamScript> = {})
         '--disable-warning=ExperimentalWarning',
         fileURLToPath(new URL('./scriptable-upstream.ts', import.meta.url)),
         ...['--port', String(port), '--control-port', String(controlPort)],
-        ...['--file', join(server.folder, 'executions'), '--script', JSON.stringify(script)],
+        ...['--file', file, '--script', JSON.stringify(script)],
       ],
     });
     await eventually('the upstream', () => askUpstream(controlUrl, 'state'));
@@ -37,6 +41,7 @@ export async function startUpstreamProcess(script: Partial<UpstreamScript> = {})
   return {
     url: `http://127.0.0.1:${port}/mcp`,
     controlUrl,
+    executions: () => readExecutions(file),
     async kill() {
       server.signalAll('SIGKILL');
       await server.exited();

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Fleet } from './fleet.ts';
 import { errorNameOf, eras, resultOf, runOf, type Host, type ToolResult } from './host.ts';
-import { root, startWorker, until, type Service } from './service.ts';
+import { root, startConnector, startWorker, until, type Service } from './service.ts';
 
 export const breakableTools = join(root, 'test/system/tools/breakable.ts');
 
@@ -92,6 +92,9 @@ export async function revive(fleet: Fleet): Promise<void> {
     }),
     ...fleet.workers.map(async ({ isRunning }, i) => {
       if (!isRunning) fleet.workers[i] = await startWorker(fleet.env);
+    }),
+    ...fleet.connectors.map(async ({ isRunning }, i) => {
+      if (!isRunning) fleet.connectors[i] = await startConnector(fleet.env);
     }),
   ]);
 }

@@ -45,7 +45,7 @@ export const connectingSettings = {
     default: 'guarded',
   }),
   ownerLeaseMs: setting.duration('HOLDFAST_CONNECTOR_LEASE_MS', {
-    about: 'how long a silent connector keeps its servers; renewed at a third of it',
+    about: 'within this time the servers of a silent connector go to another; renewed at a third of it',
     default: 15_000,
     min: 300,
   }),

@@ -170,6 +170,27 @@ describe('the dispatch mark', () => {
     expect(upstream.executions.all).toHaveLength(2);
   });
 
+  test.each([
+    ['made', 1],
+    ['not made', 0],
+  ])(
+    'whose answer the store lost, and that was %s, is asked for again, and the call is sent once',
+    async (_what, made) => {
+      const [store, upstream] = [await openMemory(), await startUpstream()];
+      let asked = 0;
+      const dispatch: Store['runs']['dispatch'] = async (claim) => {
+        if (++asked > 1) return store.runs.dispatch(claim);
+        if (made === 1) await store.runs.dispatch(claim);
+        throw new Error('the store went away');
+      };
+      const servers = settings({ id: 'up', url: upstream.url });
+      const { connector } = startConnector({ ...store, runs: { ...store.runs, dispatch } }, servers);
+      const key = await keyOf(store);
+      expect(await call(connector, key, await claimOne(store, key))).toMatchObject({ kind: 'ran' });
+      expect([asked, upstream.executions.all.length]).toEqual([2, 1]);
+    },
+  );
+
   test('is not made for a call that waits for its turn, nor where nobody listens', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     upstream.faults.push({ on: 'tools/call', do: { kind: 'hang' } });
@@ -222,6 +243,52 @@ describe('ownership', () => {
       performance.now = now;
     }
     expect(upstream.executions.all).toEqual([]);
+  });
+
+  test('one whose lease runs out while the mark is made does not send, and says so', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const { now } = performance;
+    const { connector } = startConnector(
+      {
+        ...store,
+        runs: {
+          ...store.runs,
+          dispatch: async (claim) => {
+            const mark = await store.runs.dispatch(claim);
+            performance.now = () => now.call(performance) + 60_000;
+            return mark;
+          },
+        },
+      },
+      settings({ id: 'up', url: upstream.url }),
+      60_000,
+    );
+    const key = await keyOf(store);
+    await until(() => connector.canCall(key));
+    const claim = await claimOne(store, key);
+    try {
+      expect(await call(connector, key, claim)).toMatchObject({
+        kind: 'not_sent',
+        name: 'MCPServerUnavailable',
+      });
+    } finally {
+      performance.now = now;
+    }
+    expect(await store.runs.dispatch(claim)).toBe('lost');
+    expect(upstream.executions.all).toEqual([]);
+  });
+
+  test('a call that waits for a connection when its server goes is for another connector', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    upstream.faults.push({ on: 'server/discover', do: { kind: 'hang' } });
+    const servers = settings({ id: 'up', url: upstream.url });
+    const { connector } = startConnector(store, servers);
+    const key = await until(async () => [...(await store.servers.owners()).keys()][0]);
+    await until(() => connector.canCall(key));
+    const waiting = call(connector, key, { seq: 0, token: '' });
+    await until(() => upstream.requests('server/discover').length > 0);
+    connector.setServers([]);
+    await expect(waiting).rejects.toThrow(NotOwner);
   });
 
   test('a server that every connector may serve is owned by each', async () => {

@@ -41,6 +41,9 @@ export interface ConnectorParts {
   readonly diagnose: (diagnostic: Diagnostic) => void;
 }
 
+/** The least time between two looks for servers whose owner is silent. */
+const leastPauseMs = 100;
+
 export interface MissingServer {
   readonly id: string;
   readonly reason: string;
@@ -137,22 +140,54 @@ export class Connector {
       onProgress,
     }: { readonly signal: AbortSignal; readonly onProgress: (progress: Progress) => void },
   ): Promise<UpstreamOutcome> {
+    const lease = this.#wanted.get(request.server)?.lease;
+    const server = this.#servers.get(request.server);
+    const isOwned = (): boolean => lease !== undefined && this.#owns(lease);
     const assertOwned = (): void => {
-      if (!this.canCall(request.server)) throw new NotOwner(request.server);
+      // One whose settings changed meanwhile is another one.
+      if (!this.canCall(request.server) || this.#servers.get(request.server) !== server)
+        throw new NotOwner(request.server);
     };
     assertOwned();
-    const server = this.#servers.get(request.server)!;
     const startedAt = performance.now();
-    const outcome = await server.call(request, {
+    const outcome = await server!.call(request, {
       signal,
       onProgress,
       assertOwned,
-      // Where it throws nothing is sent, and the worker finds out whether the mark is there.
-      mark: () => this.#parts.store.runs.dispatch(request.claim),
+      isOwned,
+      mark: () => this.#mark(request, isOwned, signal),
     });
     const seconds = (performance.now() - startedAt) / 1000;
-    this.#parts.observer.called({ server: server.id, outcome: outcome.kind, seconds });
+    this.#parts.observer.called({ server: server!.id, outcome: outcome.kind, seconds });
     return outcome;
+  }
+
+  /**
+   * Makes the dispatch mark, again where the store's answer was lost: nothing was sent meanwhile. Only this
+   * call has this claim token, and a call whose mark was there before is not brought here, so a mark that is
+   * there then is ours. Where it throws nothing is sent, and the worker finds out whether the mark is there.
+   */
+  async #mark(
+    { server, runId, claim }: UpstreamRequest,
+    isOwned: () => boolean,
+    signal: AbortSignal,
+  ): ReturnType<Store['runs']['dispatch']> {
+    let isRepeated = false;
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 1_000)) {
+      try {
+        const made = await this.#parts.store.runs.dispatch(claim);
+        const mark = made === 'lost' && isRepeated ? 'won' : made;
+        // Before the first byte: a call that was told as unknown shows here how far it got.
+        if (mark === 'won') this.#parts.log.debug({ server, runId }, 'call dispatched');
+        return mark;
+      } catch (error) {
+        if (!isOwned() || signal.aborted) throw error;
+        const fields = { server, runId, err: ensureError(error) };
+        if (!isRepeated) this.#parts.log.warn(fields, 'mark not made; trying again');
+        isRepeated = true;
+        await sleep(pauseMs, undefined, { signal }).catch(() => {});
+      }
+    }
   }
 
   #owns(lease: string): boolean {
@@ -164,7 +199,9 @@ export class Connector {
     while (!this.#stopping.signal.aborted) {
       this.#look();
       await this.#looking;
-      await sleep(leaseMs / 3, undefined, { signal: this.#stopping.signal }).catch(() => {});
+      const ownsAll = [...this.#wanted.values()].every(({ lease }) => this.#ownedUntil.has(lease));
+      const pauseMs = ownsAll ? leaseMs / 3 : Math.max(leaseMs / 15, leastPauseMs);
+      await sleep(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
     }
   }
 
@@ -188,7 +225,9 @@ export class Connector {
 
   /** Renews what is ours, takes what is free, and lets go of what is no longer wanted or was taken by another. */
   async #renew(): Promise<void> {
-    const { store, address, leaseMs } = this.#parts;
+    const { store, address } = this.#parts;
+    // Less than the setting: what the others take to notice is part of how long a server is without an owner.
+    const leaseMs = Math.floor(this.#parts.leaseMs * 0.8);
     // While this one drains it takes nothing, and keeps only what still has calls.
     const wanted = [...this.#wanted.values()].filter(
       ({ entry }) => !this.#isDraining || (this.#servers.get(entry.key)?.underWay ?? 0) > 0,

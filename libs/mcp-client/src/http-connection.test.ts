@@ -487,6 +487,13 @@ describe('the era', () => {
     expect([connection.era, await send(connection)]).toEqual(['legacy', expect.objectContaining({ kind: 'result' })]);
   }); // prettier-ignore
 
+  test('is not told by a lost answer: a modern one that refuses initialize after it can be tried again', async () => {
+    const upstream = await startUpstream({ era: 'modern' });
+    upstream.faults.push({ on: 'server/discover', times: 1, do: { kind: 'drop-after-receive' } });
+    expect(await faultOf(upstream.url)).toMatchObject({ code: 'unreachable' });
+    expect((await connect(upstream.url)).era).toBe('modern');
+  });
+
   test.each([500, 502, 503, 429])('is not told by %i: the server is not reached', async (status) => {
     const upstream = await startUpstream();
     upstream.faults.push({ on: 'server/discover', do: { kind: 'status', status } });

@@ -41,15 +41,26 @@ export async function shakeHands(peer: HttpPeer, options: HandshakeOptions): Pro
     } catch (error) {
       if (!(error instanceof ConnectionFault) || error.code !== 'protocol') throw error;
       const found = await discover(peer, options);
-      if (found === undefined) throw error;
+      if (typeof found === 'string') throw error;
       return found;
     }
   }
-  return (await discover(peer, options)) ?? (await initialize(peer, options));
+  const found = await discover(peer, options);
+  if (typeof found !== 'string') return found;
+  try {
+    return await initialize(peer, options);
+  } catch (error) {
+    // A server of the modern era whose answer was lost refuses initialize: that heals.
+    if (found === 'lost' && error instanceof ConnectionFault && error.code === 'protocol')
+      throw new ConnectionFault('unreachable', `${options.host} did not answer server/discover`, {
+        cause: error,
+      });
+    throw error;
+  }
 }
 
-/** @returns undefined when the server does not speak the modern era, or says nothing in a third of the time */
-async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agreement | undefined> {
+/** @returns `refused` when the server does not speak the modern era; `lost` when it said nothing, or nothing in a third of the time */
+async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agreement | 'refused' | 'lost'> {
   const { host, timeoutMs, clientVersion } = options;
   const patience = new AbortController();
   let timer: NodeJS.Timeout | undefined;
@@ -71,7 +82,7 @@ async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agre
       },
     });
   } catch (error) {
-    if (isSent && !options.signal.aborted && !(error instanceof ConnectionFault)) return undefined;
+    if (isSent && !options.signal.aborted && !(error instanceof ConnectionFault)) return 'lost';
     throw thrownFault(host, error);
   } finally {
     clearTimeout(timer);
@@ -79,11 +90,12 @@ async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agre
   if (reply.kind === 'status') {
     const fault = refusedFault(host, reply, 'protocol');
     if (fault.code !== 'protocol') throw fault;
-    return undefined;
+    return 'refused';
   }
-  if (reply.kind === 'broken' || reply.answer.kind === 'error') return undefined;
+  if (reply.kind === 'broken') return 'lost';
+  if (reply.answer.kind === 'error') return 'refused';
   const { supportedVersions, _meta } = reply.answer.result;
-  if (!Array.isArray(supportedVersions) || !supportedVersions.includes(modernVersion)) return undefined;
+  if (!Array.isArray(supportedVersions) || !supportedVersions.includes(modernVersion)) return 'refused';
   const agreement: Agreement = {
     era: 'modern',
     protocolVersion: modernVersion,

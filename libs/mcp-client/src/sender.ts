@@ -35,15 +35,17 @@ export interface CallOptions {
    * of a call leaves.
    */
   readonly mark: () => Promise<'won' | 'lost' | 'stale'>;
-  /** Throws when the server is no longer ours. */
+  /** Throws when the server is no longer ours, or takes no more calls. */
   readonly assertOwned: () => void;
+  /** Whether the server is ours still, so that nobody else sends to it. */
+  readonly isOwned: () => boolean;
 }
 
 /** Why a call that was ready did not leave. */
 class NotMarked extends Error {
-  readonly why: 'lost' | 'stale';
+  readonly why: 'lost' | 'stale' | 'late';
 
-  constructor(why: 'lost' | 'stale') {
+  constructor(why: 'lost' | 'stale' | 'late') {
     super('the call is not ours to send');
     this.why = why;
   }
@@ -83,11 +85,15 @@ export class Sender {
     const { pool, name, toolOf, rules } = this.#parts;
     let isMarked = false;
     const beforeSend = async (): Promise<void> => {
-      options.assertOwned();
-      if (request.toolClass === 'read' || isMarked) return;
-      const mark = await options.mark();
-      if (mark === 'stale' || (mark === 'lost' && !request.isResendable)) throw new NotMarked(mark);
-      isMarked = true;
+      if (!isMarked) options.assertOwned();
+      if (request.toolClass === 'read') return;
+      if (!isMarked) {
+        const mark = await options.mark();
+        if (mark === 'stale' || (mark === 'lost' && !request.isResendable)) throw new NotMarked(mark);
+        isMarked = true;
+      }
+      // The mark may have taken longer than the server stays ours. A connector that drains sends what it has marked.
+      if (!options.isOwned()) throw new NotMarked('late');
     };
     let sessionsLost = 0;
     for (let tries = 1; ; tries++) {
@@ -95,6 +101,8 @@ export class Sender {
       try {
         connection = await pool.get(request.principal);
       } catch (fault) {
+        // It may have gone to another connector, which can be reached from there.
+        if (!isMarked) options.assertOwned();
         return noConnection(fault as ConnectionFault);
       }
       const tool = toolOf(request.tool);
@@ -126,6 +134,8 @@ export class Sender {
       } catch (error) {
         if (!(error instanceof NotMarked)) throw error;
         if (error.why === 'stale') return notSent('MCPConnectionError', 'another attempt has the call');
+        if (error.why === 'late')
+          return notSent('MCPServerUnavailable', `${name} went to another connector; the call was not sent`);
         return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
       } finally {
         release();

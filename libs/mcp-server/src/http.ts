@@ -15,12 +15,10 @@ export function sendJson(
   headers: Record<string, string> = {},
 ): void {
   if (res.headersSent || res.destroyed) return;
-  res.writeHead(status, {
-    'Content-Type': 'application/json',
-    'Content-Length': Buffer.byteLength(json),
-    ...headers,
-  });
-  res.end(json);
+  // Encoded once: of a list of tools the text may be large.
+  const bytes = Buffer.from(json);
+  res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': bytes.length, ...headers });
+  res.end(bytes);
 }
 
 /** An answer without a body, as 202 to a notification must be. */

@@ -67,6 +67,7 @@ describe('ids', () => {
     '""',
     '1.5',
     '1e400',
+    String.raw`"\"tools\":[]"`,
   ];
   test.each([...ids.map((id) => [id, id]), ['one of 10,000 letters', huge]])(
     '%s comes back as it was sent, at once and on a stream',

@@ -54,20 +54,35 @@ interface ServedOver {
   /** The arguments as they were sent; the SDK's copy lacks a key called __proto__. */
   readonly argumentsOf?: (context: ServerContext, given: unknown) => unknown;
   readonly traceOf?: (context: ServerContext) => TraceContext | undefined;
+  /** Where the list is put, for whoever puts it into the answer; the list in the answer is empty then. */
+  readonly listOf?: (context: ServerContext) => ListBox | undefined;
   /** Whether there is another replica for the host to come back to. */
   readonly canComeBack: boolean;
+}
+
+/**
+ * The list of tools beside the answer that it belongs into. The SDK takes an answer apart and writes it
+ * anew: of a list of 800 kB that takes ten times as long as to send it.
+ */
+interface ListBox {
+  /** The tools as JSON; undefined until they are read. */
+  json?: string;
 }
 
 /** The handlers of one server object of the SDK, for the modern HTTP leg and for stdio. */
 export function makeServer(
   { catalogue, calls, seals, serverInfo, listTtlMs, log }: ModernParts,
-  { principalOf, argumentsOf = (_context, given) => given, traceOf, canComeBack }: ServedOver,
+  { principalOf, argumentsOf = (_context, given) => given, traceOf, listOf, canComeBack }: ServedOver,
 ): Server {
   const server = new Server(serverInfo, { capabilities: { tools: { listChanged: true } } });
-  server.setRequestHandler('tools/list', async ({ params }) => {
+  server.setRequestHandler('tools/list', async ({ params }, context) => {
     try {
       checkCursor({ ...params });
-      return { tools: parseJson(await catalogue.list()) as never, ttlMs: listTtlMs, cacheScope: 'private' };
+      const json = await catalogue.list();
+      const box = listOf?.(context);
+      if (box !== undefined) box.json = json;
+      const tools = box === undefined ? (parseJson(json) as never) : [];
+      return { tools, ttlMs: listTtlMs, cacheScope: 'private' };
     } catch (error) {
       throw toProtocolError(error, log);
     }
@@ -167,6 +182,7 @@ export class ModernLeg {
           principalOf: ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null,
           argumentsOf: ({ http }) => http?.authInfo?.extra?.['arguments'],
           traceOf: ({ http }) => http?.authInfo?.extra?.['trace'] as TraceContext | undefined,
+          listOf: ({ http }) => http?.authInfo?.extra?.['list'] as ListBox | undefined,
           canComeBack: true,
         }),
       {
@@ -202,7 +218,8 @@ export class ModernLeg {
     // What a host can read is our business here; the SDK wants to hear both.
     headers.set('accept', 'application/json, text/event-stream');
     const message = withPlainNumbers(body);
-    const restore: Restore = message === body ? (text) => text : restoreNumbers;
+    const list: ListBox = {};
+    const restore: Restore = (text) => withList(message === body ? text : restoreNumbers(text), list);
     if (!accepts.stream) withoutProgress(message);
     withTextCursor(message);
     // Without a body: it is read already. The SDK looks at no URL, and one of a host may be malformed.
@@ -217,6 +234,7 @@ export class ModernLeg {
           principal,
           arguments: (body as ToolCall | null)?.params?.arguments,
           trace: readTraceContext(req.headers),
+          list,
         },
       },
     });
@@ -247,6 +265,11 @@ export class ModernLeg {
 }
 
 type Restore = (text: string) => string;
+
+/** The answer with the list in it. No text of others can look like the empty list: quotes in it are escaped. */
+function withList(text: string, { json }: ListBox): string {
+  return json === undefined ? text : text.replace('"tools":[]', () => `"tools":${json}`);
+}
 
 /** What is looked at of a body before the SDK has read it. */
 interface ToolCall {
