@@ -17,6 +17,7 @@ import {
   type KubernetesObject,
   type ServiceName,
 } from './chart.ts';
+import { environmentOf } from './pod-environment.ts';
 import { settingsOf } from './written.ts';
 
 const set = new Map<string, readonly KubernetesObject[]>([
@@ -42,28 +43,29 @@ describe('variables', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test.each(containers)('%s, %s: the service takes their values', (_, service, container) => {
-    expect(() => read(service, environmentOf(container))).not.toThrow();
+  test.each(containers)('%s, %s: the service takes their values', (setup, service, container) => {
+    expect(() => read(service, seen(setup, container))).not.toThrow();
   });
 });
 
-/** What a pod would see, with a stand-in for what Secrets hold. Keys in folders are not there, so they are inline. */
-function environmentOf({ env }: Container): Record<string, string> {
-  const values: Record<string, string> = {};
-  for (const { name, value } of env!)
-    values[name] = value?.replace('$(POD_IP)', '10.1.2.3') ?? stands[name] ?? 'given';
+/** Keys in folders are not there, so they are inline. */
+function seen(setup: string, container: Container): Record<string, string> {
+  const values = environmentOf(container, {
+    objects: set.get(setup)!,
+    secret: (_, key) => held[key] ?? 'held',
+    ip: '10.1.2.3',
+  });
   for (const name of ['HOLDFAST_API_KEYS', 'HOLDFAST_ADMIN_KEYS']) {
     if (values[name]?.startsWith('dir:')) values[name] = JSON.stringify({ [name]: name.toLowerCase() });
   }
   return values;
 }
 
-const stands: Readonly<Record<string, string>> = {
-  POD_IP: '10.1.2.3',
-  HOLDFAST_STORE: 'postgres://db/holdfast',
-  HOLDFAST_STORE_LISTEN_URL: 'postgres://db/holdfast',
-  HOLDFAST_RUN_ID_KEY: 'ab'.repeat(32),
-  HOLDFAST_RUN_ID_KEYS_PREVIOUS: 'cd'.repeat(32),
+const held: Readonly<Record<string, string>> = {
+  url: 'postgres://db/holdfast',
+  'listen-url': 'postgres://db/holdfast',
+  'run-id-key': 'ab'.repeat(32),
+  previous: 'cd'.repeat(32),
 };
 
 function read(service: ServiceName, env: Record<string, string>): unknown {

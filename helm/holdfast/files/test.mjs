@@ -30,7 +30,8 @@ const response = await fetch(new URL(MCP_PATH, BASE), request);
 const text = await response.text();
 
 if (KEYS === undefined && AUTH !== 'none') {
-  if (response.status !== 401) throw new Error(`a caller without a credential got ${response.status}, not 401`);
+  if (response.status !== 401)
+    throw new Error(`a caller without a credential got ${response.status}, not 401`);
   console.log('gateways answer, and refuse a caller without a credential');
 } else {
   if (response.status !== 200) throw new Error(`tools/list got ${response.status}`);
