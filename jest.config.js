@@ -7,8 +7,8 @@ const workspace = {
 
 export default {
   testMatch: ['<rootDir>/{apps,libs,examples,test}/**/*.test.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '/dist/', '<rootDir>/test/slow/'],
-  modulePathIgnorePatterns: ['/dist/', '/test/interop/node_modules/'],
+  testPathIgnorePatterns: ['/node_modules/', '/dist/', '<rootDir>/test/slow/', '<rootDir>/test/helm/'],
+  modulePathIgnorePatterns: ['/dist/', '/test/(interop|helm)/node_modules/'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { ...workspace, '^(\\.{1,2}/.*)\\.js$': '$1' },
   transform: {

@@ -5,7 +5,8 @@
  * Flags: `--banner=TEXT` (written first, escapes as in JSON), `--die=CODE:TEXT` (to stderr, before anything),
  * `--mute` (never answers), `--version=REVISION`, `--modern` (knows no initialize), `--string-ids`,
  * `--ignore-eof`, `--deaf-after=N` (reads no more after N requests), `--once` (exits after the first
- * answered call), `--stderr=TEXT`, `--grandchild` (starts a process that outlives it).
+ * answered call), `--stderr=TEXT`, `--grandchild` (starts a process that outlives it), `--list=JSON` (its
+ * tools, in place of `echo` alone).
  */
 import { spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
@@ -16,6 +17,7 @@ const flags = new Map(
     return [name, value.join('=')];
   }),
 );
+const tools = JSON.parse(flags.get('--list') ?? '[{"name":"echo","inputSchema":{"type":"object"}}]');
 const seen = [];
 let requests = 0;
 let rest = Buffer.alloc(0);
@@ -29,7 +31,9 @@ if (flags.has('--stderr')) process.stderr.write(flags.get('--stderr'));
 if (flags.has('--banner')) process.stdout.write(JSON.parse(`"${flags.get('--banner')}"`));
 if (flags.has('--ignore-eof')) setInterval(() => {}, 1000);
 if (flags.has('--grandchild'))
-  spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+  spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)', '--', ...process.argv.slice(2)], {
+    stdio: 'ignore',
+  });
 
 process.stdin.on('data', (chunk) => {
   rest = Buffer.concat([rest, chunk]);
@@ -67,8 +71,7 @@ function answer({ id, method, params }, line) {
       _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'scripted', version: '2' } },
     });
   if (method === 'subscriptions/listen' && isModern) return;
-  if (method === 'tools/list')
-    return result(id, { tools: [{ name: 'echo', inputSchema: { type: 'object' } }], cursor: params.cursor });
+  if (method === 'tools/list') return result(id, { tools, cursor: params?.cursor });
   if (method === 'tools/call') return call(id, params, line);
   write({ jsonrpc: '2.0', id, error: { code: -32601, message: 'no such method' } });
 }
@@ -95,6 +98,13 @@ function call(id, { name, arguments: args, _meta: meta }, line) {
       // A line of exactly so many bytes, its line feed not counted.
       const empty = JSON.stringify({ jsonrpc: '2.0', id, result: { text: '' } }).length;
       result(id, { text: 'x'.repeat(args.bytes - empty) });
+      break;
+    }
+    case 'line': {
+      // The same as a tool result, of a letter.
+      const answer = (text) => ({ content: [{ type: 'text', text }] });
+      const empty = JSON.stringify({ jsonrpc: '2.0', id, result: answer('') }).length;
+      result(id, answer(args.letter.repeat(args.bytes - empty)));
       break;
     }
     // Bytes as they are, ID replaced.

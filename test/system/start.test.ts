@@ -7,6 +7,7 @@ import {
   scratchFolder,
   Service,
   startStandalone,
+  startWorker,
   stopEverything,
   type App,
   type Env,
@@ -94,6 +95,16 @@ test('a worker without settings names all that it needs', async () => {
   const { code, problems } = await refusal('worker', {});
   expect(code).toBe(78);
   expect(variablesOf(problems).sort()).toEqual(['HOLDFAST_STORE', 'HOLDFAST_TOOLS']);
+});
+
+test('a worker may be without tools of its own, when it calls upstreams', async () => {
+  const env = { HOLDFAST_STORE: `sqlite:${folder.path}/upstreams-only.db`, HOLDFAST_TOOLS: 'off' };
+  const { code, problems } = await refusal('worker', { ...env, HOLDFAST_CONNECTOR_URL: 'off' });
+  expect(code).toBe(78);
+  expect(variablesOf(problems)).toEqual(['HOLDFAST_TOOLS']);
+  const worker = await startWorker(env);
+  expect(worker.log).toContainEqual(expect.objectContaining({ msg: 'worker serves', tools: 0 }));
+  expect(await worker.stop()).toBe(0);
 });
 
 test.each(['gateway', 'standalone'] as const)(

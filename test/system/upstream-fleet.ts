@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ScriptableUpstream, type UpstreamScript } from '../servers/index.ts';
 import { Fleet, type FleetSize } from './fleet.ts';
 import type { Host } from './host.ts';
-import { until, type Env } from './service.ts';
+import { root, until, type Env } from './service.ts';
 
 /** An entry of a settings file. */
 export type ServerEntry = Readonly<Record<string, unknown>> & { readonly id: string };
@@ -11,6 +12,7 @@ export type ServerEntry = Readonly<Record<string, unknown>> & { readonly id: str
 export class UpstreamFleet {
   readonly fleet: Fleet;
   readonly #path: string;
+  readonly #upstreams: ScriptableUpstream[] = [];
   #entries: ServerEntry[] = [];
 
   static async start(
@@ -34,6 +36,18 @@ export class UpstreamFleet {
   private constructor(fleet: Fleet, path: string) {
     this.fleet = fleet;
     this.#path = path;
+  }
+
+  /** Where the servers are written. */
+  get path(): string {
+    return this.#path;
+  }
+
+  /** An upstream over HTTP that lives as long as the deployment. */
+  async upstream(script: Partial<UpstreamScript> = {}): Promise<ScriptableUpstream> {
+    const upstream = await ScriptableUpstream.start({ script });
+    this.#upstreams.push(upstream);
+    return upstream;
   }
 
   /** Adds a server, or puts it in the place of the one with its id. */
@@ -91,9 +105,23 @@ export class UpstreamFleet {
       : this.fleet.connectors;
   }
 
-  dispose(): Promise<void> {
-    return this.fleet.dispose();
+  async dispose(): Promise<void> {
+    await this.fleet.dispose();
+    await Promise.all(this.#upstreams.map((upstream) => upstream.close()));
   }
+}
+
+/** A server on stdio that answers as its flags and the names of its tools say (`test/servers/stdio-upstream.mjs`). */
+export function stdioServer(
+  id: string,
+  tools: readonly (string | object)[],
+  flags: readonly string[] = [],
+): ServerEntry & { readonly args: readonly string[] } {
+  const list = tools.map((tool) =>
+    typeof tool === 'string' ? { name: tool, inputSchema: { type: 'object' } } : tool,
+  );
+  const script = join(root, 'test/servers/stdio-upstream.mjs');
+  return { id, command: '${node}', args: [script, `--list=${JSON.stringify(list)}`, ...flags] };
 }
 
 export interface ListedTool {

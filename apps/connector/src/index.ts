@@ -1,2 +1,8 @@
 export { Connecting, type ConnectingParts } from './connecting.js';
-export { connectingSettings, connectorSettings, stdioOn, type ConnectingSettings } from './settings.js';
+export {
+  connectingSettings,
+  connectorRules,
+  connectorSettings,
+  stdioOn,
+  type ConnectingSettings,
+} from './settings.js';

@@ -1,21 +1,14 @@
 import { ConnectorClient } from '@holdfast/connector-rpc';
-import {
-  beginService,
-  readRpcCredentials,
-  rpcRules,
-  runUntilSignal,
-  serveOps,
-  startOrExit,
-} from '@holdfast/ops';
+import { beginService, readRpcCredentials, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
 import { openStore, whenThere, type Store } from '@holdfast/store';
-import { workerSettings } from './settings.js';
+import { toolModules, workerRules, workerSettings } from './settings.js';
 
 await startOrExit(async () => {
-  const service = beginService(workerSettings, process.env, { name: 'worker', rules: rpcRules });
+  const service = beginService(workerSettings, process.env, { name: 'worker', rules: workerRules });
   const { settings, log, health, metrics, readiness } = service;
   resolveOurPackagesEverywhere();
-  const tools = await loadTools(settings.tools, process.cwd());
+  const tools = await loadTools(toolModules(settings.tools), process.cwd());
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
   log.info({ opsPort: ops.port, tools: tools.length }, 'worker starts');
 

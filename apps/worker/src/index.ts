@@ -1,1 +1,1 @@
-export { workerSettings, workingSettings, type WorkingSettings } from './settings.js';
+export { workerRules, workerSettings, workingSettings, type WorkingSettings } from './settings.js';

@@ -1,11 +1,14 @@
 import {
   listenHost,
   opsSettings,
+  rpcRules,
   rpcSettings,
+  rule,
   serviceSettings,
   setting,
   sharedStore,
   type SettingsOf,
+  type SettingsRule,
 } from '@holdfast/ops';
 
 /** Everything about running tools; the one process that does all has these too. */
@@ -44,7 +47,29 @@ export const workerSettings = {
     about: 'modules whose exports are tools: paths or package names',
     required: true,
     example: './tools.js',
+    special: { off: 'this worker has no tools of its own' },
   }),
 };
+
+export const workerRules: readonly SettingsRule[] = [
+  ...rpcRules,
+  rule(workerSettings, ['tools', 'connectorUrl'], ({ tools, connectorUrl }) =>
+    toolModules(tools).length === 0 && connectorUrl === 'off'
+      ? {
+          variable: 'HOLDFAST_TOOLS',
+          message:
+            'off leaves nothing to do where HOLDFAST_CONNECTOR_URL is off too; name tools or a connector',
+        }
+      : undefined,
+  ),
+];
+
+/**
+ * The modules to load. That there are none is said by a word rather than by silence: workers of a group
+ * carry the same tools, so one that forgot them would take those of its group off the list.
+ */
+export function toolModules(tools: readonly string[]): readonly string[] {
+  return tools.length === 1 && tools[0] === 'off' ? [] : tools;
+}
 
 export type WorkingSettings = SettingsOf<typeof workingSettings & typeof serviceSettings>;

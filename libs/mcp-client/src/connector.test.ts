@@ -420,6 +420,16 @@ describe('the servers that are wanted', () => {
     await until(() => connector.missing().length === 0);
   });
 
+  test('two of one id are both served, and it is told (BEHAVIOURS 172)', async () => {
+    const [store, one, two] = [await openMemory(), await startUpstream(), await startUpstream()];
+    const { diagnostics } = startConnector(
+      store,
+      settings({ id: 'up', url: one.url }, { id: 'up', url: two.url }),
+    );
+    await until(async () => (await store.tools.list())!.servers.length === 2);
+    expect(diagnostics).toMatchObject([{ rule: 'server-name-collision', origin: 'up' }]);
+  });
+
   test('a name in requires_approval that the server does not have fails its connect (BEHAVIOURS 114)', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const servers = settings({ id: 'up', name: 'Up', url: upstream.url, requires_approval: ['missing'] });

@@ -97,6 +97,7 @@ export class Connector {
           ];
         }),
     );
+    this.#tellCollisions();
     if (this.#beating !== undefined) this.#look();
   }
 
@@ -214,6 +215,7 @@ export class Connector {
       this.#lookAgain = false;
       try {
         await this.#renew();
+        this.#tellConnected();
         await this.#retire();
       } catch (error) {
         this.#parts.log.warn({ err: ensureError(error) }, 'servers not renewed; trying again');
@@ -285,6 +287,20 @@ export class Connector {
     this.#servers.delete(key);
     await server.close();
     this.#parts.observer.connected(server.id, undefined);
+  }
+
+  /** Servers of one id are all served, and none of them under its plain name (BEHAVIOURS 172). */
+  #tellCollisions(): void {
+    const byId = Map.groupBy(this.#wanted.values(), ({ entry }) => entry.id);
+    for (const [id, servers] of byId) {
+      if (servers.length === 1) continue;
+      const message = `${servers.length} servers have the id ${id}: the names of their tools carry a suffix each; give them ids of their own`;
+      this.#parts.diagnose({ section: 'servers', rule: 'server-name-collision', origin: id, message });
+    }
+  }
+
+  #tellConnected(): void {
+    for (const { id, isConnected } of this.#servers.values()) this.#parts.observer.connected(id, isConnected);
   }
 
   /** Takes the tools of servers that nobody wants and nobody owns off the list (BEHAVIOURS 159). */

@@ -12,6 +12,7 @@ export type DiagnosticRule =
   | 'connection-failure'
   | 'env-reserved-name'
   | 'server-entry-invalid'
+  | 'server-name-collision'
   /** The file as a whole cannot be read. */
   | 'servers-file-invalid'
   | 'unsupported-transport';

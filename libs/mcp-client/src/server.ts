@@ -93,6 +93,10 @@ export class UpstreamServer {
     return this.#fault;
   }
 
+  get isConnected(): boolean {
+    return this.#pool.isConnected;
+  }
+
   get underWay(): number {
     return this.#sender.underWay;
   }

@@ -9,6 +9,7 @@ import {
   listedOutputSchema,
   listedSchema,
   projectNames,
+  withoutHeaderWishes,
   type LeftOutName,
   type NamingStyle,
   type Problem,
@@ -182,7 +183,6 @@ function entriesOf(
 
 function localEntry(definition: ToolDefinition): Entry {
   const { name, title, description, inputSchema, toolClass } = definition;
-  const { schema, note } = listedSchema(inputSchema);
   return {
     served: {
       kind: 'local',
@@ -195,8 +195,9 @@ function localEntry(definition: ToolDefinition): Entry {
     json: JSON.stringify({
       name,
       title,
-      description: withNote(description, note),
-      inputSchema: schema,
+      description,
+      // Its author's own words: hosts that take less are the author's to know.
+      inputSchema: withoutHeaderWishes(inputSchema),
       annotations: { readOnlyHint: toolClass === 'read' },
     }),
   };

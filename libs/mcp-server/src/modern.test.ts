@@ -117,6 +117,7 @@ describe('a request that is refused', () => {
     ['is a call of a tool that is not there', request('tools/call', { name: 'nope' }), [200, -32602]],
     ['is a call without a tool', request('tools/call', {}), [200, -32602]],
     ['has a cursor that was never given', request('tools/list', { cursor: 'x' }), [200, -32602]],
+    ['has a cursor that is no text', request('tools/list', { cursor: 1 }), [200, -32602]],
   ]; // prettier-ignore
 
   test.each(cases)('%s', async (_what, sending, expected) => {

@@ -221,6 +221,7 @@ export class ModernLeg {
     const list: ListBox = {};
     const restore: Restore = (text) => withList(message === body ? text : restoreNumbers(text), list);
     if (!accepts.stream) withoutProgress(message);
+    withTextCursor(message);
     // Without a body: it is read already. The SDK looks at no URL, and one of a host may be malformed.
     const request = new Request('http://localhost/', { method: 'POST', headers, signal: gone.signal });
     const answered = this.#handler.fetch(request, {
@@ -279,6 +280,13 @@ interface ToolCall {
 function withoutProgress(message: unknown): void {
   const meta = (message as { params?: { _meta?: { progressToken?: unknown } } } | null)?.params?._meta;
   if (typeof meta === 'object' && meta !== null) delete meta.progressToken;
+}
+
+/** No cursor is good here; of one that is no text the SDK would say that the fault is ours. */
+function withTextCursor(message: unknown): void {
+  const params = (message as { params?: { cursor?: unknown } } | null)?.params;
+  if (typeof params === 'object' && params !== null && params.cursor !== undefined)
+    params.cursor = JSON.stringify(params.cursor);
 }
 
 function isStream(response: Response): boolean {

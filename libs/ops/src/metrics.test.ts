@@ -81,6 +81,21 @@ test('calls are counted, timed and seen waiting', async () => {
   });
 });
 
+test('what an alert waits for is there at zero: increase() does not see the first event of a new series', async () => {
+  const metrics = createMetrics();
+  metrics.gateway();
+  metrics.worker();
+  metrics.connector().connected('github', true);
+  expect(await samples(metrics)).toMatchObject({
+    'holdfast_runs_finished_total{state="failed",tool_class="write",error="OutcomeUnknown"}': 0,
+    'holdfast_runs_finished_total{state="failed",tool_class="write",error="RunTimeout"}': 0,
+    'holdfast_runs_finished_total{state="failed",tool_class="write",error="MCPCallOutcomeUnknown"}': 0,
+    'holdfast_call_seconds_count{outcome="unknown"}': 0,
+    'holdfast_upstream_calls_total{server="github",outcome="unknown"}': 0,
+    holdfast_lease_lost_total: 0,
+  });
+});
+
 test('times are told apart from 1 ms to 10 min, and a negative one is zero', async () => {
   const metrics = createMetrics();
   const worker = metrics.worker();

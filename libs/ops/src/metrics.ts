@@ -1,4 +1,11 @@
-import { callErrorNames, systemClock, type Clock, type Outcome, type ToolClass } from '@holdfast/run';
+import {
+  callErrorNames,
+  systemClock,
+  type CallErrorName,
+  type Clock,
+  type Outcome,
+  type ToolClass,
+} from '@holdfast/run';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** How a host's call ended: how far its run got, or `left` when the host went away before an answer. */
@@ -71,6 +78,8 @@ const OTHER = 'other';
 const TOOL_CLASSES = new Set<string>(['read', 'write'] satisfies ToolClass[]);
 const STATES = new Set<string>(['succeeded', 'failed', 'cancelled'] satisfies RunEnded['state'][]);
 const ERRORS = new Set<string>(callErrorNames);
+/** Ends of which the first one counts: somebody must look. */
+const ALERTING_ERRORS = ['OutcomeUnknown', 'RunTimeout', 'MCPCallOutcomeUnknown'] satisfies CallErrorName[];
 const OUTCOMES = new Set<string>([
   'not_sent',
   'refused',
@@ -105,6 +114,7 @@ export function createMetrics({
     });
     // A series that starts at zero lets rate() see its first event.
     for (const tool_class of TOOL_CLASSES) counter.inc({ state: 'succeeded', tool_class, error: 'none' }, 0);
+    for (const error of ALERTING_ERRORS) counter.inc({ state: 'failed', tool_class: 'write', error }, 0);
     return counter;
   });
 
@@ -149,6 +159,7 @@ export function createMetrics({
       buckets: BUCKETS,
       registers,
     });
+    callSeconds.zero({ outcome: 'unknown' satisfies CallOutcome });
     finished();
     return {
       runSubmitted: ({ toolClass, reattached }) =>
@@ -212,8 +223,9 @@ export function createMetrics({
         observe(callSeconds.labels(server), seconds);
       },
       connected(server, isConnected) {
-        if (isConnected === undefined) connected.remove(server);
-        else connected.set({ server }, isConnected ? 1 : 0);
+        if (isConnected === undefined) return connected.remove(server);
+        connected.set({ server }, isConnected ? 1 : 0);
+        calls.inc({ server, outcome: 'unknown' satisfies CallOutcome }, 0);
       },
     };
   });

@@ -1,6 +1,7 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ensureError } from '@holdfast/run';
-import { ConfigError } from './config-error.js';
+import { ConfigError, type ConfigProblem } from './config-error.js';
 import { setting } from './setting.js';
 import { rule, type SettingsOf, type SettingsRule } from './settings.js';
 
@@ -45,7 +46,7 @@ export interface RpcCredentials {
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer; readonly ca: Buffer };
 }
 
-/** @throws ConfigError naming the variable of a file that cannot be read */
+/** @throws ConfigError naming each variable whose file cannot be read, or does not hold what it should */
 export function readRpcCredentials({
   connectorToken: token,
   connectorTlsCert,
@@ -54,20 +55,26 @@ export function readRpcCredentials({
 }: SettingsOf<typeof rpcSettings>): RpcCredentials {
   if (connectorTlsCert === undefined || connectorTlsKey === undefined || connectorTlsCa === undefined)
     return { token };
-  return {
-    token,
-    tls: {
-      cert: read('HOLDFAST_CONNECTOR_TLS_CERT', connectorTlsCert),
-      key: read('HOLDFAST_CONNECTOR_TLS_KEY', connectorTlsKey),
-      ca: read('HOLDFAST_CONNECTOR_TLS_CA', connectorTlsCa),
-    },
+  const problems: ConfigProblem[] = [];
+  const attempt = <T>(variable: string, problem: string, action: () => T): T | undefined => {
+    try {
+      return action();
+    } catch (cause) {
+      problems.push({ variable, message: `${problem}: ${ensureError(cause).message}` });
+      return undefined;
+    }
   };
-}
-
-function read(variable: string, path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (cause) {
-    throw new ConfigError([{ variable, message: `cannot be read: ${ensureError(cause).message}` }]);
-  }
+  const load = <T>(variable: string, path: string, what: string, parse: (pem: Buffer) => T) => {
+    const pem = attempt(variable, 'cannot be read', () => readFileSync(path));
+    const parsed = pem && attempt(variable, `holds no ${what} as PEM`, () => parse(pem));
+    return parsed && { pem, parsed };
+  };
+  const certificate = (pem: Buffer): X509Certificate => new X509Certificate(pem);
+  const cert = load('HOLDFAST_CONNECTOR_TLS_CERT', connectorTlsCert, 'certificate', certificate);
+  const key = load('HOLDFAST_CONNECTOR_TLS_KEY', connectorTlsKey, 'key', (pem) => createPrivateKey(pem));
+  const ca = load('HOLDFAST_CONNECTOR_TLS_CA', connectorTlsCa, 'certificate', certificate);
+  if (cert && key && !cert.parsed.checkPrivateKey(key.parsed))
+    problems.push({ variable: 'HOLDFAST_CONNECTOR_TLS_KEY', message: 'is not the key of the certificate' });
+  if (!cert || !key || !ca || problems.length > 0) throw new ConfigError(problems);
+  return { token, tls: { cert: cert.pem, key: key.pem, ca: ca.pem } };
 }

@@ -42,8 +42,8 @@ export {
   type RunEnd,
   type RunEvent,
   type RunState,
-  type ToolClass,
 } from './run.js';
+export type { ToolClass } from './tool-class.js';
 export {
   everyLane,
   laneOf,

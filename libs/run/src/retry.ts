@@ -1,5 +1,6 @@
 import type { CallError, CallErrorName } from './errors.js';
-import type { RunEnd, ToolClass } from './run.js';
+import type { RunEnd } from './run.js';
+import type { ToolClass } from './tool-class.js';
 import type { UpstreamOutcome } from './upstream.js';
 
 /** What a tool says about a worker that died in its body (BEHAVIOURS 73). */

@@ -14,13 +14,11 @@
 import type { CallError } from './errors.js';
 import type { Principal } from './principal.js';
 import type { RunId } from './run-id.js';
+import type { ToolClass } from './tool-class.js';
 import type { UpstreamTarget } from './upstream.js';
 
 export const runStates = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const;
 export type RunState = (typeof runStates)[number];
-
-/** Whether repeating the tool can do harm. */
-export type ToolClass = 'read' | 'write';
 
 /** What is known of a run before anything is done about it. */
 export interface NewRun {

@@ -4,8 +4,8 @@
  */
 import type { CallErrorName } from './errors.js';
 import type { Principal } from './principal.js';
-import type { ToolClass } from './run.js';
 import type { RunId } from './run-id.js';
+import type { ToolClass } from './tool-class.js';
 
 /**
  * The workflow of every call to one upstream: workers claim by it, and one slow upstream holds up

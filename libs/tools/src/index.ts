@@ -23,6 +23,7 @@ export {
   listedOutputSchema,
   listedSchema,
   maxListedSchemaBytes,
+  withoutHeaderWishes,
   type ListedSchema,
 } from './listed-schema.js';
 export { passedOnMeta, returnedMeta, type Meta } from './meta.js';

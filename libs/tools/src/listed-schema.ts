@@ -204,7 +204,7 @@ function decoded(fragment: string): string | undefined {
 }
 
 /** A wish is a string; an argument of that name has a schema. */
-function withoutHeaderWishes(schema: JsonSchema): JsonSchema {
+export function withoutHeaderWishes(schema: JsonSchema): JsonSchema {
   const text = JSON.stringify(schema);
   if (!text.includes('"x-mcp-header"')) return schema;
   return JSON.parse(text, (key, value: unknown) =>

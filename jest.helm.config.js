@@ -1,0 +1,10 @@
+import config from './jest.config.js';
+
+/** What checks the chart: `npm run helm`, which installs helm first. It needs no server. */
+const { globalSetup, globalTeardown, ...rest } = config;
+
+export default {
+  ...rest,
+  testMatch: ['<rootDir>/test/helm/*.test.ts'],
+  testPathIgnorePatterns: ['/node_modules/'],
+};

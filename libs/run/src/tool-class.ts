@@ -1,0 +1,2 @@
+/** Whether repeating the tool can do harm. */
+export type ToolClass = 'read' | 'write';

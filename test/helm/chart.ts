@@ -1,0 +1,121 @@
+import { spawnSync } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { parse, parseAllDocuments } from './foreign.ts';
+import { helmPath } from './install.ts';
+
+export const root = join(import.meta.dirname, '../..');
+export const chart = join(root, 'helm/holdfast');
+
+/** The set-ups that the chart carries: name to values file. */
+export const setups: ReadonlyMap<string, string> = new Map(
+  globSync('ci/*-values.yaml', { cwd: chart })
+    .sort()
+    .map((path) => [basename(path, '-values.yaml'), join(chart, path)]),
+);
+
+/** What must be enough to install (see docs/kubernetes.md). */
+export const least = [
+  '--set',
+  'store.url=postgres://db/holdfast',
+  '--set',
+  'auth.apiKeys.existingSecret=keys',
+];
+
+export interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly args?: readonly string[];
+  readonly env?: readonly EnvVar[];
+  readonly [field: string]: unknown;
+}
+
+export interface EnvVar {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: unknown;
+}
+
+export interface PodSpec {
+  readonly containers: readonly Container[];
+  readonly volumes?: readonly { readonly name: string; readonly [source: string]: unknown }[];
+  readonly terminationGracePeriodSeconds?: number;
+  readonly [field: string]: unknown;
+}
+
+export interface KubernetesObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+  };
+  readonly spec?: { readonly [field: string]: unknown };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly stringData?: Readonly<Record<string, string>>;
+}
+
+export interface Ended {
+  readonly ok: boolean;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs helm without a cluster, and without what the user has configured. */
+export function helm(...args: readonly string[]): Ended {
+  const { status, stdout, stderr, error } = spawnSync(helmPath, args, {
+    encoding: 'utf8',
+    env: { HOME: '/nonexistent', KUBECONFIG: '/nonexistent' },
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  if (error !== undefined) throw new Error('helm cannot be run', { cause: error });
+  return { ok: status === 0, stdout, stderr };
+}
+
+/** The manifests of a release `holdfast` in the namespace `holdfast`. @throws Error with what helm says */
+export function render(...args: readonly string[]): string {
+  const { ok, stdout, stderr } = helm('template', 'holdfast', chart, '--namespace', 'holdfast', ...args);
+  if (!ok) throw new Error(stderr);
+  return stdout;
+}
+
+/** What helm says about values that it must refuse. */
+export function refusal(...args: readonly string[]): string {
+  const { ok, stderr } = helm('template', 'holdfast', chart, ...args);
+  if (ok) throw new Error(`helm took ${args.join(' ')}`);
+  return stderr;
+}
+
+/** @throws Error for what is no YAML, such as a key that is there twice */
+export function objectsOf(manifests: string): KubernetesObject[] {
+  return parseAllDocuments(manifests).flatMap((document) => {
+    if (document.errors.length > 0) throw new Error(document.errors.join('\n'));
+    return (document.toJS() as KubernetesObject | null) ?? [];
+  });
+}
+
+/** The pod that an object is or makes; undefined for objects without. */
+export function podOf({ kind, spec }: KubernetesObject): PodSpec | undefined {
+  if (kind === 'Pod') return spec as unknown as PodSpec;
+  return (spec?.['template'] as { readonly spec?: PodSpec } | undefined)?.spec;
+}
+
+export const services = ['gateway', 'worker', 'connector'] as const;
+export type ServiceName = (typeof services)[number];
+
+/** The container of a service in rendered objects; undefined when the set-up has none. */
+export function containerOf(
+  objects: readonly KubernetesObject[],
+  service: ServiceName,
+): Container | undefined {
+  const deployment = objects.find(
+    ({ kind, metadata }) =>
+      kind === 'Deployment' && metadata.labels['app.kubernetes.io/component'] === service,
+  );
+  return deployment && podOf(deployment)!.containers.find(({ name }) => name === service);
+}
+
+export function readYaml(path: string): unknown {
+  return parse(readFileSync(path, 'utf8'));
+}

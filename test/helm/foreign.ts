@@ -1,0 +1,44 @@
+/**
+ * What is installed beside these tests only. The type checker of the repository runs without it, so what is
+ * used of it is said here.
+ */
+const from = (name: string): Promise<unknown> => import(name);
+
+export interface YamlNode {
+  readonly commentBefore?: string | null;
+  toJSON(): unknown;
+}
+
+export interface YamlPair {
+  readonly key: YamlNode & { readonly value: string };
+  readonly value: YamlNode;
+}
+
+export interface YamlMap extends YamlNode {
+  readonly items: readonly YamlPair[];
+}
+
+export interface YamlDocument {
+  readonly errors: readonly Error[];
+  readonly contents: YamlNode | null;
+  toJS(): unknown;
+}
+
+export const { isMap, parse, parseAllDocuments, parseDocument } = (await from('yaml')) as {
+  isMap(node: unknown): node is YamlMap;
+  parse(text: string): unknown;
+  parseAllDocuments(text: string): readonly YamlDocument[];
+  parseDocument(text: string): YamlDocument;
+};
+
+/** A node of a parsed PromQL expression. */
+export interface PromNode {
+  readonly name: string;
+  readonly from: number;
+  readonly to: number;
+  readonly type: { readonly isError: boolean };
+}
+
+export const { parser: promql } = (await from('@prometheus-io/lezer-promql')) as {
+  parser: { parse(text: string): { iterate(spec: { enter(node: PromNode): void }): void } };
+};

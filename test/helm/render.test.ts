@@ -1,0 +1,162 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import {
+  chart,
+  helm,
+  least,
+  objectsOf,
+  podOf,
+  readYaml,
+  refusal,
+  render,
+  root,
+  setups,
+  type KubernetesObject,
+} from './chart.ts';
+import { structuralProblems } from './structure.ts';
+import { goldens, written } from './written.ts';
+
+const rendered = new Map<string, readonly KubernetesObject[]>();
+
+beforeAll(() => {
+  rendered.set('least', objectsOf(render(...least)));
+  for (const [name, path] of setups) rendered.set(name, objectsOf(render('--values', path)));
+});
+
+test('every set-up passes helm lint --strict', () => {
+  const files = [...setups.values()];
+  expect(files.length).toBeGreaterThanOrEqual(9);
+  for (const path of files) {
+    const { ok, stdout, stderr } = helm('lint', '--strict', chart, '--values', path);
+    expect({ path, ok, said: stdout + stderr }).toMatchObject({ path, ok: true });
+  }
+});
+
+test('the store and the keys are enough to install, and every set-up renders', () => {
+  const kinds = rendered.get('least')!.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+  for (const service of ['gateway', 'worker', 'connector'])
+    expect(kinds).toContain(`Deployment holdfast-${service}`);
+  for (const [name, objects] of rendered)
+    expect({ name, objects: objects.length > 0 }).toEqual({ name, objects: true });
+});
+
+test.each(['1.30.0', '1.33.2', '1.36.1'])('renders alike for Kubernetes %s', (version) => {
+  for (const name of ['postgres', 'restricted', 'keda']) {
+    const objects = objectsOf(render('--values', setups.get(name)!, '--kube-version', version));
+    expect(objects.map(withoutMadeOnce)).toEqual(rendered.get(name)!.map(withoutMadeOnce));
+  }
+});
+
+function withoutMadeOnce(object: KubernetesObject): object {
+  return object.kind === 'Secret' ? { ...object, stringData: Object.keys(object.stringData ?? {}) } : object;
+}
+
+test('a Kubernetes without the sleep of preStop is refused', () => {
+  expect(refusal(...least, '--kube-version', '1.29.9')).toContain('>=1.30.0-0');
+});
+
+test('what is written from something else is up to date; npm run helm -- --update writes it', () => {
+  const golden = goldens();
+  for (const [path, text] of [...written(), ...golden]) {
+    const kept = existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : '';
+    expect({ path, text: kept }).toEqual({ path, text });
+  }
+  const there = globSync('test/helm/golden/*', { cwd: root });
+  expect(there.sort()).toEqual([...golden.keys()].sort());
+});
+
+describe('structural validation', () => {
+  test('finds nothing wrong in any rendered object', () => {
+    expect(structuralProblems([...rendered.values()].flat())).toEqual([]);
+  });
+
+  test('sees a field that is unknown, missing or of another type, at any depth', () => {
+    const deployment = rendered.get('least')!.find(({ kind }) => kind === 'Deployment')!;
+    const broken = (change: (pod: Record<string, unknown>) => void): KubernetesObject => {
+      const copy = structuredClone(deployment);
+      change(podOf(copy) as unknown as Record<string, unknown>);
+      return copy;
+    };
+    const problems = structuralProblems([
+      broken((pod) => (pod['terminationGracePeriod'] = 30)),
+      broken((pod) => (pod['enableServiceLinks'] = 'false')),
+      broken((pod) => delete pod['containers']),
+      broken((pod) => Object.assign((pod['containers'] as Record<string, unknown>[])[0]!, { image_: 'x' })),
+    ]);
+    expect(problems).toHaveLength(4);
+    expect(problems.join()).toMatch(
+      /terminationGracePeriod.*enableServiceLinks|boolean.*containers.*image_/s,
+    );
+  });
+});
+
+test('names of objects are valid and different, however long that of the release is', () => {
+  const name = 'a-release-whose-name-is-as-long-as-helm-lets-it-be-53';
+  const { ok, stdout } = helm('template', name.slice(0, 53), chart, '--values', setups.get('evaluation')!);
+  expect(ok).toBe(true);
+  const names = objectsOf(stdout).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+  expect(new Set(names).size).toBe(names.length);
+  for (const each of names) expect(each).toMatch(/^\w+\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
+});
+
+test('the token of connectors is made only where none is named, and differs between releases', () => {
+  const tokens = [1, 2].map(() => secretOf(objectsOf(render(...least)), 'holdfast-connector-token'));
+  expect(tokens[0]).toMatch(/^[A-Za-z0-9]{48}$/);
+  expect(tokens[1]).not.toBe(tokens[0]);
+  const given = objectsOf(render(...least, '--set', 'connector.token.existingSecret=ours'));
+  expect(given.filter(({ kind }) => kind === 'Secret').map(({ metadata }) => metadata.name)).toEqual([
+    'holdfast-store',
+  ]);
+});
+
+function secretOf(objects: readonly KubernetesObject[], name: string): string {
+  return objects.find(({ kind, metadata }) => kind === 'Secret' && metadata.name === name)!.stringData![
+    'token'
+  ]!;
+}
+
+test('a change of replicas or servers restarts no pod, and a change of the store all', () => {
+  const templates = (...more: readonly string[]): string[] =>
+    objectsOf(render(...least, ...more))
+      .filter(({ kind }) => kind === 'Deployment')
+      .map(({ spec }) => JSON.stringify(spec!['template']));
+  const before = templates();
+  const servers = JSON.stringify([
+    { id: 'x', name: 'X', transport: 'http', url: 'https://x', allowed_hosts: ['x'] },
+  ]);
+  expect(templates('--set', 'gateway.replicas=7', '--set-json', `connector.servers.list=${servers}`)).toEqual(
+    before,
+  );
+  const after = templates('--set', 'store.url=postgres://db2/holdfast');
+  for (const [index, template] of after.entries()) expect(template).not.toBe(before[index]);
+});
+
+test('NOTES tell the URL, the line for Claude Code and what is for evaluation only', () => {
+  const notes = (path: string): string => {
+    const { ok, stdout, stderr } = helm(
+      'install',
+      'holdfast',
+      chart,
+      '--dry-run=client',
+      '--hide-notes=false',
+      '--values',
+      path,
+    );
+    if (!ok) throw new Error(stderr);
+    return stdout.slice(stdout.indexOf('NOTES:'));
+  };
+  expect(notes(setups.get('postgres')!)).toContain(
+    'claude mcp add --transport http holdfast https://mcp.example/mcp --header "Authorization: Bearer <key>"\n',
+  );
+  const evaluation = notes(setups.get('evaluation')!);
+  expect(evaluation).toContain('kubectl -n default port-forward service/holdfast-gateway 8000:80');
+  expect(evaluation).toContain('claude mcp add --transport http holdfast http://127.0.0.1:8000/mcp');
+  expect(evaluation.match(/FOR EVALUATION ONLY/g)).toHaveLength(2);
+  expect(notes(setups.get('upstreams')!)).toContain('Everybody who reaches a gateway may call it');
+});
+
+test('the chart and its app have the version of the repository', () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+  expect(readYaml(join(chart, 'Chart.yaml'))).toMatchObject({ version, appVersion: version });
+});

@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { connectorRules, connectorSettings } from '@holdfast/connector';
+import { gatewaySettings, servingRules } from '@holdfast/gateway';
+import { knownVariables, readSettings } from '@holdfast/ops';
+import { workerRules, workerSettings } from '@holdfast/worker';
+import {
+  chart,
+  containerOf,
+  least,
+  objectsOf,
+  render,
+  services,
+  setups,
+  type Container,
+  type KubernetesObject,
+  type ServiceName,
+} from './chart.ts';
+import { environmentOf } from './pod-environment.ts';
+import { settingsOf } from './written.ts';
+
+const set = new Map<string, readonly KubernetesObject[]>([
+  ['least', objectsOf(render(...least))],
+  ...[...setups].map(([name, path]) => [name, objectsOf(render('--values', path))] as const),
+]);
+
+const containers: (readonly [setup: string, service: ServiceName, container: Container])[] = [...set].flatMap(
+  ([setup, objects]) =>
+    services.flatMap((service) => {
+      const container = containerOf(objects, service);
+      return container === undefined ? [] : [[setup, service, container] as const];
+    }),
+);
+
+describe('variables', () => {
+  test.each(containers)('%s, %s: each is one that this service reads, once', (_, service, { env }) => {
+    const names = env!.map(({ name }) => name);
+    const ours = names.filter((name) => name.startsWith('HOLDFAST_'));
+    const read = settingsOf[service].map(({ variable }) => variable);
+    expect(ours.filter((name) => !read.includes(name))).toEqual([]);
+    expect(ours.filter((name) => !knownVariables.includes(name))).toEqual([]);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  test.each(containers)('%s, %s: the service takes their values', (setup, service, container) => {
+    expect(() => read(service, seen(setup, container))).not.toThrow();
+  });
+});
+
+/** Keys in folders are not there, so they are inline. */
+function seen(setup: string, container: Container): Record<string, string> {
+  const values = environmentOf(container, {
+    objects: set.get(setup)!,
+    secret: (_, key) => held[key] ?? 'held',
+    ip: '10.1.2.3',
+  });
+  for (const name of ['HOLDFAST_API_KEYS', 'HOLDFAST_ADMIN_KEYS']) {
+    if (values[name]?.startsWith('dir:')) values[name] = JSON.stringify({ [name]: name.toLowerCase() });
+  }
+  return values;
+}
+
+const held: Readonly<Record<string, string>> = {
+  url: 'postgres://db/holdfast',
+  'listen-url': 'postgres://db/holdfast',
+  'run-id-key': 'ab'.repeat(32),
+  previous: 'cd'.repeat(32),
+};
+
+function read(service: ServiceName, env: Record<string, string>): unknown {
+  if (service === 'gateway') return readSettings(gatewaySettings, env, servingRules);
+  if (service === 'worker') return readSettings(workerSettings, env, workerRules);
+  return readSettings(connectorSettings, env, connectorRules);
+}
+
+test('every setting of a service can be given, in a value of its own or under settings', () => {
+  const everything = new Map<ServiceName, Set<string>>(services.map((service) => [service, new Set()]));
+  for (const [, service, { env }] of containers)
+    for (const { name } of env!) everything.get(service)!.add(name);
+  const open = services.flatMap((service) => {
+    const named = settingsOf[service].map(({ variable }) => variable);
+    const settable = Object.keys(schemaSettings(service));
+    return named.filter((name) => !everything.get(service)!.has(name) && !settable.includes(name));
+  });
+  // What the pod listens on for operators follows HOLDFAST_HOST, and no set-up here has a module of its own.
+  expect(open.filter((name) => !['HOLDFAST_OPS_HOST', 'HOLDFAST_AUTH_MODULE'].includes(name))).toEqual([]);
+});
+
+function schemaSettings(service: ServiceName): object {
+  return (
+    JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8')) as {
+      $defs: Record<string, { properties: object }>;
+    }
+  ).$defs[`${service}Settings`]!.properties;
+}

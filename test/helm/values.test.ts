@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { chart, least, refusal, render } from './chart.ts';
+
+describe('the schema refuses', () => {
+  test.each([
+    ['gateway.replica=3', 'replica'],
+    ['worker.tool.modules={a}', 'tool'],
+    ['metrics.podMonitor.enable=true', 'enable'],
+    ['conector.enabled=false', 'conector'],
+    ['pod.nodeselector.a=b', 'nodeselector'],
+    ['gateway.settings.HOLDFAST_MAX_SESSION=5', 'HOLDFAST_MAX_SESSION'],
+    ['worker.settings.HOLDFAST_MAX_SESSIONS=5', 'HOLDFAST_MAX_SESSIONS'],
+    ['gateway.settings.HOLDFAST_STORE=postgres://x', 'HOLDFAST_STORE'],
+  ])('a misspelt or misplaced name: %s', (value, named) => {
+    const said = refusal(...least, '--set', value);
+    expect(said).toContain(named);
+    expect(said).toMatch(/additional properties? '?.*'? not allowed/);
+  });
+
+  test.each([
+    ['gateway.replicas=many', '/gateway/replicas'],
+    ['ingress.sticky.controller=traefik', '/ingress/sticky/controller'],
+    ['worker.autoscaling.type=vpa', '/worker/autoscaling/type'],
+    ['gateway.image.digest=sha256:abc', '/gateway/image/digest'],
+    ['store.url=mysql://db', '/store/url'],
+    ['gateway.settings.HOLDFAST_HOST_CANCEL=sometimes', '/gateway/settings/HOLDFAST_HOST_CANCEL'],
+    ['auth.modes={password}', '/auth/modes'],
+    ['gateway.extraEnv[0].name=HOLDFAST_PORT', '/gateway/extraEnv/0/name'],
+  ])('a wrong value: %s', (value, where) => {
+    expect(refusal(...least, '--set', value)).toContain(where);
+  });
+
+  test('names it does not know wherever it does not leave the checking to Kubernetes', () => {
+    const schema = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8')) as unknown;
+    const open: string[] = [];
+    (function look(node: unknown, path: string): void {
+      if (typeof node !== 'object' || node === null) return;
+      const { type, additionalProperties } = node as Record<string, unknown>;
+      if (type === 'object' && (additionalProperties === undefined || additionalProperties === true))
+        open.push(path);
+      for (const [name, inner] of Object.entries(node)) look(inner, `${path}/${name}`);
+    })(schema, '');
+    expect(open).toEqual(['/$defs/kubernetes']);
+  });
+});
+
+describe('values that do not fit together are refused with what to do', () => {
+  test.each([
+    [['auth.apiKeys.existingSecret=keys'], /No store is named.*store\.url/s],
+    [[...sets(least), 'evaluation.postgres.enabled=true'], /Several stores/],
+    [['store.url=postgres://db/x'], /Nobody could call.*auth\.apiKeys\.existingSecret/s],
+    [['store.url=postgres://db/x', 'auth.modes={jwt}'], /auth\.jwt\.issuer/],
+    [['store.url=postgres://db/x', 'auth.modes={none}'], /auth\.allowUnauthenticated/],
+    [['store.url=postgres://db/x', 'auth.modes={module}'], /auth\.module/],
+    [[...sets(least), 'connector.enabled=false'], /Workers would have nothing to do/],
+    [[...sets(least), 'worker.autoscaling.minReplicas=0'], /needs worker\.autoscaling\.type=keda/],
+    [[...sets(least), 'httpRoute.enabled=true'], /httpRoute\.parentRefs/],
+    [[...sets(least), 'gateway.autoscaling.enabled=true', 'gateway.autoscaling.cpu=0'], /looks at nothing/],
+    [[...sets(least), 'gateway.enabled=false', 'ingress.enabled=true'], /gateway\.enabled is false/],
+    [
+      [...sets(least), 'metrics.podMonitor.enabled=true', 'metrics.serviceMonitor.enabled=true'],
+      /scraped twice/,
+    ],
+    [
+      [
+        ...sets(least),
+        'metrics.prometheusRule.enabled=true',
+        'metrics.prometheusRule.disabled={HoldfastQueueStaled}',
+      ],
+      /no alert HoldfastQueueStaled.*HoldfastQueueStalled/s,
+    ],
+  ])('%j', (values, said) => {
+    expect(refusal(...values.flatMap((value) => ['--set', value]))).toMatch(said);
+  });
+});
+
+function sets(args: readonly string[]): string[] {
+  return args.filter((arg) => arg !== '--set');
+}
+
+test('whole numbers stay whole, however large', () => {
+  const manifests = render(...least, '--set', 'gateway.settings.HOLDFAST_RUN_RETENTION_MS=1209600000');
+  expect(manifests).toContain('value: "1209600000"');
+});
