@@ -1,8 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import { basename, join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
 import {
   chart,
+  goldenPath,
   helm,
   least,
   objectsOf,
@@ -17,12 +18,10 @@ import {
 import { structuralProblems } from './structure.ts';
 import { goldens, written } from './written.ts';
 
-const rendered = new Map<string, readonly KubernetesObject[]>();
-
-beforeAll(() => {
-  rendered.set('least', objectsOf(render(...least)));
-  for (const [name, path] of setups) rendered.set(name, objectsOf(render('--values', path)));
-});
+const golden = goldens();
+const rendered = new Map(
+  [...golden].map(([path, manifests]) => [basename(path, '.yaml'), objectsOf(manifests)] as const),
+);
 
 test('every set-up passes helm lint --strict', () => {
   const files = [...setups.values()];
@@ -57,12 +56,11 @@ test('a Kubernetes without the sleep of preStop is refused', () => {
 });
 
 test('what is written from something else is up to date; npm run helm -- --update writes it', () => {
-  const golden = goldens();
   for (const [path, text] of [...written(), ...golden]) {
-    const kept = existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : '';
+    const kept = existsSync(path) ? readFileSync(path, 'utf8') : '';
     expect({ path, text: kept }).toEqual({ path, text });
   }
-  const there = globSync('test/helm/golden/*', { cwd: root });
+  const there = globSync(goldenPath('*'));
   expect(there.sort()).toEqual([...golden.keys()].sort());
 });
 
