@@ -15,7 +15,7 @@ import {
   setups,
   type KubernetesObject,
 } from './chart.ts';
-import { structuralProblems } from './structure.ts';
+import { structuralProblems, valueProblems } from './structure.ts';
 import { goldens, written } from './written.ts';
 
 const golden = goldens();
@@ -65,8 +65,17 @@ test('what is written from something else is up to date; npm run helm -- --updat
 });
 
 describe('structural validation', () => {
-  test('finds nothing wrong in any rendered object', () => {
-    expect(structuralProblems([...rendered.values()].flat())).toEqual([]);
+  test('finds nothing wrong in any rendered object', async () => {
+    const objects = [...rendered.values()].flat();
+    expect(structuralProblems(objects)).toEqual([]);
+    expect(await valueProblems(objects)).toEqual([]);
+  });
+
+  test('sees a value outside its enum, pattern or bounds', async () => {
+    const route = rendered.get('gateway-api')!.find(({ kind }) => kind === 'HTTPRoute')!;
+    const broken = structuredClone(route);
+    (broken.spec!['rules'] as Record<string, unknown>[])[0]!['timeouts'] = { request: 'for ever' };
+    expect(await valueProblems([route, broken])).toEqual([expect.stringMatching(/^HTTPRoute .*request/)]);
   });
 
   test('sees a field that is unknown, missing or of another type, at any depth', () => {
