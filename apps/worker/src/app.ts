@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { ConnectorClient } from '@holdfast/connector-rpc';
 import {
   beginService,
@@ -11,9 +12,15 @@ import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engin
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import { workerSettings } from './settings.js';
 
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
 await startOrExit(async () => {
-  const service = beginService(workerSettings, process.env, { name: 'worker', rules: rpcRules });
-  const { settings, log, health, metrics, readiness } = service;
+  const service = await beginService(workerSettings, process.env, {
+    name: 'worker',
+    version,
+    rules: rpcRules,
+  });
+  const { settings, log, health, metrics, readiness, tracing } = service;
   resolveOurPackagesEverywhere();
   const tools = await loadTools(settings.tools, process.cwd());
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
@@ -32,6 +39,7 @@ await startOrExit(async () => {
       await open.worker?.stop();
       open.upstreams?.close();
       await open.store?.close();
+      await tracing.stop();
       await ops.close();
     },
   });

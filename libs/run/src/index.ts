@@ -45,6 +45,17 @@ export {
   type ToolClass,
 } from './run.js';
 export {
+  addLink,
+  endSpan,
+  runAttributes,
+  startSpan,
+  traced,
+  traceOf,
+  withinSpan,
+  type Span,
+} from './span.js';
+export { readTraceContext, traceIdOf, withTrace, type TraceContext } from './trace-context.js';
+export {
   everyLane,
   laneOf,
   type UpstreamOutcome,

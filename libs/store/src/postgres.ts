@@ -35,6 +35,7 @@ import {
   toRunning,
   toServers,
   toTools,
+  traceText,
   upstreamText,
   type RunRow,
 } from './rows.js';
@@ -90,7 +91,7 @@ const silent: ListenerLog = { info: () => {}, warn: () => {} };
 const ms = (time: string): string => `(extract(epoch FROM ${time}) * 1000)::bigint`;
 
 const runColumns = `runs.seq, runs.id, runs.workflow, runs.tool, runs.tool_class, runs.realm, runs.principal,
-  runs.arguments, runs.digest, runs.definition, runs.upstream, ${ms('runs.submitted_at')} AS submitted_at, runs.attempt,
+  runs.arguments, runs.digest, runs.definition, runs.upstream, runs.trace, ${ms('runs.submitted_at')} AS submitted_at, runs.attempt,
   ${ms('runs.started_at')} AS started_at, ${ms('runs.finished_at')} AS finished_at,
   runs.state, runs.result, runs.error`;
 
@@ -288,14 +289,14 @@ class PostgresStore implements Store {
       `WITH item AS MATERIALIZED (
          SELECT u.*, nextval('holdfast.runs_seq_seq') AS seq, coalesce(u.given, now()) AS at
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                     $8::text[], $9::text[], $10::text[], $11::timestamptz[])
-           AS u (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, given)
+                     $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[])
+           AS u (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, trace, given)
          WHERE NOT EXISTS (
            SELECT FROM holdfast.tombstones WHERE id = u.id AND until > coalesce(u.given, now()) OFFSET 0)
        ), made AS (
          INSERT INTO holdfast.runs
-           (seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, submitted_at)
-         SELECT seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, at
+           (seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, trace, submitted_at)
+         SELECT seq, id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, trace, at
          FROM item ORDER BY id COLLATE "C", seq
          ON CONFLICT (id) DO NOTHING
          RETURNING seq, id, workflow, definition, submitted_at
@@ -304,7 +305,7 @@ class PostgresStore implements Store {
          SELECT seq, workflow, definition, submitted_at FROM made ORDER BY seq
        )
        SELECT seq, id, ${ms('submitted_at')} AS at,
-              (SELECT pg_notify('${channel}', $12 || ' queued ' || min(seq)) FROM made)
+              (SELECT pg_notify('${channel}', $13 || ' queued ' || min(seq)) FROM made)
        FROM made`,
       [
         items.map(({ run }) => run.id),
@@ -317,6 +318,7 @@ class PostgresStore implements Store {
         items.map(({ run }) => run.digest),
         items.map(({ run }) => run.definition),
         items.map(({ upstream }) => upstream),
+        items.map(({ run }) => traceText(run)),
         items.map(({ now }) => now),
         this.#origin,
       ],

@@ -42,6 +42,7 @@ import {
   toRunning,
   toServers,
   toTools,
+  traceText,
   upstreamText,
   type RunRow,
 } from './rows.js';
@@ -413,8 +414,8 @@ class SqliteStore implements Store {
       }
     }
     const made = this.#run(
-      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at, upstream)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at, upstream, trace)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
        WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ?1 AND until > ?10)
        ON CONFLICT (id) DO NOTHING`,
       run.id,
@@ -428,6 +429,7 @@ class SqliteStore implements Store {
       run.definition,
       now.getTime(),
       upstream,
+      traceText(run),
     );
     if (made === 1) {
       this.#run(
