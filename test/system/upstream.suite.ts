@@ -94,7 +94,10 @@ export function upstreamCases(kind: 'standalone' | 'postgres'): void {
         expect(errorNameOf(result)).toBe('MCPToolError');
         expect(textOf(result)).toBe('MCPToolError: date must be in the future');
         const run = await own.fleet.run(runOf(result).id);
-        expect(run['upstream']).toEqual({ server: expect.stringMatching(/^c21-\w+_[0-9a-f]{8}$/), tool: 'book' });
+        expect(run['upstream']).toEqual({
+          server: expect.stringMatching(/^c21-\w+_[0-9a-f]{8}$/),
+          tool: 'book',
+        });
         expect(calls(upstream)).toBe(1);
       }
     });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { diag, DiagLogLevel } from '@opentelemetry/api';
 import { systemClock } from '@holdfast/run';
 import type { Log } from './log.js';
@@ -23,8 +24,25 @@ export function tracesAreWanted(env: Environment): boolean {
   const exporter = env['OTEL_TRACES_EXPORTER']?.trim() ?? '';
   if (exporter !== '') return exporter !== 'none';
   return ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_CONFIG_FILE'].some(
-    (name) => (env[name]?.trim() ?? '') !== '',
+    (name) => !isEmpty(env[name]),
   );
+}
+
+const isEmpty = (value: string | undefined): boolean => (value?.trim() ?? '') === '';
+
+/** What traces say of the service, where the operator says nothing else. */
+function attributesOf(env: Environment, name: string, version: string): Record<string, string> {
+  const given = (env['OTEL_RESOURCE_ATTRIBUTES'] ?? '')
+    .split(',')
+    .map((pair) => pair.split('=', 1)[0]!.trim());
+  const serviceName = env['OTEL_SERVICE_NAME']?.trim() ?? '';
+  const attributes = {
+    'service.name': `holdfast-${name}`,
+    'service.version': version,
+    'service.instance.id': randomUUID(),
+  };
+  const own = Object.entries(attributes).filter(([key]) => !given.includes(key));
+  return { ...Object.fromEntries(own), ...(serviceName !== '' && { 'service.name': serviceName }) };
 }
 
 /**
@@ -40,17 +58,14 @@ export async function startTracing(
 ): Promise<Tracing> {
   if (!tracesAreWanted(env)) return { stop: async () => {} };
   const { startNodeSdk } = await import('@opentelemetry/sdk-node');
-  const isNamed = /(^|,)\s*service\.name\s*=/.test(env['OTEL_RESOURCE_ATTRIBUTES'] ?? '');
   const sdk = startNodeSdk({
     logLevel: 'warn',
     metricReaders: [],
     logRecordProcessors: [],
     // We carry the context ourselves, in `_meta` and with the run.
     propagators: [],
-    resourceAttributes: {
-      ...(!isNamed && (env['OTEL_SERVICE_NAME'] ?? '') === '' && { 'service.name': `holdfast-${name}` }),
-      'service.version': version,
-    },
+    ...(isEmpty(env['OTEL_NODE_RESOURCE_DETECTORS']) && { resourceDetectors: [] }),
+    resourceAttributes: attributesOf(env, name, version),
   });
   const lost = onceEvery(log, 60_000, systemClock);
   const report = (message: string): void =>
