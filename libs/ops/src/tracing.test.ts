@@ -50,7 +50,7 @@ async function run(
     console.log(JSON.stringify({ loadsSdk, log }));
     process.exit(0);`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+    env,
   });
   return JSON.parse(stdout.trim().split('\n').at(-1)!) as Awaited<ReturnType<typeof run>>;
 }
