@@ -68,8 +68,11 @@ export async function startTracing(
     resourceAttributes: attributesOf(env, name, version),
   });
   const lost = onceEvery(log, 60_000, systemClock);
-  const report = (message: string): void =>
-    lost.report({ reason: message.slice(0, longestMessage) }, 'traces not exported');
+  // The first may be the name of a part of the SDK; objects among them may hold what a collector answered.
+  const report = (...said: unknown[]): void => {
+    const reason = said.filter((part) => typeof part !== 'object' || part instanceof Error).join(': ');
+    lost.report({ reason: reason.slice(0, longestMessage) }, 'trouble with the export of traces');
+  };
   diag.setLogger(
     { error: report, warn: report, info: () => {}, debug: () => {}, verbose: () => {} },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
@@ -79,7 +82,7 @@ export async function startTracing(
   const stop = async (): Promise<void> => {
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, flushMs);
-    await Promise.race([sdk.shutdown().catch((error: unknown) => report(String(error))), late]);
+    await Promise.race([sdk.shutdown().catch(report), late]);
     clearTimeout(timer);
   };
   return { stop: () => (stopped ??= stop()) };
