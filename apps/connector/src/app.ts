@@ -20,8 +20,12 @@ import { connectorRules, connectorSettings } from './settings.js';
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 await startOrExit(async () => {
-  const service = beginService(connectorSettings, process.env, { name: 'connector', rules: connectorRules });
-  const { settings, log, health, metrics, readiness } = service;
+  const service = await beginService(connectorSettings, process.env, {
+    name: 'connector',
+    version,
+    rules: connectorRules,
+  });
+  const { settings, log, health, metrics, readiness, tracing } = service;
   const security = readRpcCredentials(settings);
   const connecting = new Connecting({
     settings,
@@ -64,6 +68,7 @@ await startOrExit(async () => {
       await connecting.stop(settings.drainMs);
       await app.close();
       await open.store?.close();
+      await tracing.stop();
       await ops.close();
     },
   });

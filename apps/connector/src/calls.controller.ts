@@ -9,6 +9,8 @@ import {
   hasToken,
   outcomeEvent,
   progressEvent,
+  rpcAttributes,
+  rpcMethod,
   serviceName,
   type CallMessage,
   type EventMessage,
@@ -16,7 +18,15 @@ import {
 } from '@holdfast/connector-rpc';
 import { NotOwner, type Connector } from '@holdfast/mcp-client';
 import type { Log } from '@holdfast/ops';
-import { ensureError } from '@holdfast/run';
+import {
+  endSpan,
+  ensureError,
+  readTraceContext,
+  startSpan,
+  traceIdOf,
+  traceOf,
+  withTrace,
+} from '@holdfast/run';
 
 /** What calls are served with. */
 export class Serving {
@@ -49,23 +59,35 @@ export class CallsController {
       const ready = connector();
       if (ready === undefined)
         return void events.error(refusal(status.UNAVAILABLE, 'this connector has not reached the store yet'));
+      const request = fromCallMessage(message);
+      const span = startSpan(rpcMethod, {
+        kind: 'server',
+        parent: readTraceContext(request.meta),
+        attributes: rpcAttributes(request),
+      });
+      const trace = traceOf(span);
+      const fields = { server: request.server, runId: request.runId, traceId: traceIdOf(trace) };
       ready
-        .call(fromCallMessage(message), {
-          signal: gone.signal,
-          onProgress: (progress) => events.next(progressEvent(progress)),
-        })
+        .call(
+          { ...request, meta: withTrace(request.meta, trace) },
+          {
+            signal: gone.signal,
+            onProgress: (progress) => events.next(progressEvent(progress)),
+          },
+        )
         .then(
           (outcome) => {
+            log.debug({ ...fields, outcome: outcome.kind }, 'call over');
+            span.setAttribute('holdfast.outcome', outcome.kind);
+            endSpan(span);
             events.next(outcomeEvent(outcome));
             events.complete();
           },
           (error: unknown) => {
-            if (error instanceof NotOwner)
-              return events.error(refusal(status.FAILED_PRECONDITION, error.message));
-            log.error(
-              { server: message.server, runId: message.runId, err: ensureError(error) },
-              'call failed',
-            );
+            const isElsewhere = error instanceof NotOwner;
+            endSpan(span, { errorType: isElsewhere ? 'FAILED_PRECONDITION' : 'INTERNAL' });
+            if (isElsewhere) return events.error(refusal(status.FAILED_PRECONDITION, error.message));
+            log.error({ ...fields, err: ensureError(error) }, 'call failed');
             events.error(refusal(status.INTERNAL, 'internal error'));
           },
         );

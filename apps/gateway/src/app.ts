@@ -8,8 +8,12 @@ import { gatewaySettings, servingRules } from './settings.js';
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 
 await startOrExit(async () => {
-  const service = beginService(gatewaySettings, process.env, { name: 'gateway', rules: servingRules });
-  const { settings, log, health, metrics, readiness } = service;
+  const service = await beginService(gatewaySettings, process.env, {
+    name: 'gateway',
+    version,
+    rules: servingRules,
+  });
+  const { settings, log, health, metrics, readiness, tracing } = service;
   const gateway = await Gateway.create({ settings, version, log, metrics });
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
   const server = await serveGateway(gateway, { health }, log);
@@ -29,6 +33,7 @@ await startOrExit(async () => {
       await gateway.drain({ hasReplicas: true, refuse: () => server.refuse() });
       await server.close();
       await open.store?.close();
+      await tracing.stop();
       await ops.close();
     },
   });

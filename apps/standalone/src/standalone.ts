@@ -39,12 +39,13 @@ export async function makeStandalone(
   runsTools: (settings: StandaloneSettings) => boolean = () => true,
 ): Promise<Standalone> {
   // stdout is for the welcome, and over stdio for the protocol.
-  const service = beginService(standaloneSettings, env, {
+  const service = await beginService(standaloneSettings, env, {
     name: 'standalone',
+    version,
     destination: 'stderr',
     rules: servingRules,
   });
-  const { settings, log, health, metrics, readiness } = service;
+  const { settings, log, health, metrics, readiness, tracing } = service;
   resolveOurPackagesEverywhere();
   const tools = runsTools(settings)
     ? await loadTools(toolModules(settings.tools).map(ourExamples), process.cwd())
@@ -92,6 +93,7 @@ export async function makeStandalone(
       await worker?.stop(Math.max(0, until - performance.now()));
       await connecting?.stop(Math.max(0, until - performance.now()));
       await store?.close();
+      await tracing.stop();
     },
   };
 }

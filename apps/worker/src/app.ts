@@ -1,12 +1,19 @@
+import { createRequire } from 'node:module';
 import { ConnectorClient } from '@holdfast/connector-rpc';
 import { beginService, readRpcCredentials, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import { toolModules, workerRules, workerSettings } from './settings.js';
 
+const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
+
 await startOrExit(async () => {
-  const service = beginService(workerSettings, process.env, { name: 'worker', rules: workerRules });
-  const { settings, log, health, metrics, readiness } = service;
+  const service = await beginService(workerSettings, process.env, {
+    name: 'worker',
+    version,
+    rules: workerRules,
+  });
+  const { settings, log, health, metrics, readiness, tracing } = service;
   resolveOurPackagesEverywhere();
   const tools = await loadTools(toolModules(settings.tools), process.cwd());
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
@@ -25,6 +32,7 @@ await startOrExit(async () => {
       await open.worker?.stop();
       open.upstreams?.close();
       await open.store?.close();
+      await tracing.stop();
       await ops.close();
     },
   });

@@ -1,5 +1,6 @@
 import {
   loadPackageDefinition,
+  status,
   type Client,
   type ClientReadableStream,
   type GrpcObject,
@@ -7,7 +8,16 @@ import {
   type ServiceClientConstructor,
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import type { Progress, UpstreamOutcome, UpstreamRequest } from '@holdfast/run';
+import {
+  endSpan,
+  readTraceContext,
+  startSpan,
+  traceOf,
+  withTrace,
+  type Progress,
+  type UpstreamOutcome,
+  type UpstreamRequest,
+} from '@holdfast/run';
 import type { ServerOwner, Store } from '@holdfast/store';
 import { callMetadata, clientCredentials, type RpcSecurity } from './credentials.js';
 import {
@@ -17,6 +27,8 @@ import {
   protoPackage,
   protoPath,
   readEvent,
+  rpcAttributes,
+  rpcMethod,
   serviceName,
   toCallMessage,
   type CallMessage,
@@ -28,6 +40,11 @@ export interface ConnectorClientParts {
   readonly security: RpcSecurity;
   /** Name in the connectors' certificates, where they are reached by address. */
   readonly tlsName?: string | undefined;
+}
+
+interface CallOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: Progress) => void;
 }
 
 interface ConnectorStub extends Client {
@@ -64,13 +81,26 @@ export class ConnectorClient {
   }
 
   /** Rejects when no owner is known, or when the call to it failed in any way. */
-  async call(
-    request: UpstreamRequest,
-    {
-      signal,
-      onProgress,
-    }: { readonly signal: AbortSignal; readonly onProgress: (progress: Progress) => void },
-  ): Promise<UpstreamOutcome> {
+  async call(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
+    const span = startSpan(rpcMethod, {
+      kind: 'client',
+      parent: readTraceContext(request.meta),
+      attributes: rpcAttributes(request),
+    });
+    try {
+      const outcome = await this.#call({ ...request, meta: withTrace(request.meta, traceOf(span)) }, options);
+      span.setAttribute('holdfast.outcome', outcome.kind);
+      endSpan(span);
+      return outcome;
+    } catch (error) {
+      // A status of gRPC, or none where no connector was asked.
+      const { code } = error as { readonly code?: unknown };
+      endSpan(span, { errorType: typeof code === 'number' ? (status[code] ?? 'OTHER') : 'NO_ANSWER' });
+      throw error;
+    }
+  }
+
+  async #call(request: UpstreamRequest, { signal, onProgress }: CallOptions): Promise<UpstreamOutcome> {
     const owner = await this.#ownerOf(request.server);
     if (owner === undefined) {
       this.#readAt = -Infinity;

@@ -17,6 +17,8 @@ export {
   progressEvent,
   protoPackage,
   protoPath,
+  rpcAttributes,
+  rpcMethod,
   serviceName,
   type CallMessage,
   type EventMessage,

@@ -5,6 +5,21 @@ import type { Progress, RunId, UpstreamOutcome, UpstreamRequest } from '@holdfas
 export const protoPath = fileURLToPath(new URL('../connector.proto', import.meta.url));
 export const protoPackage = 'holdfast.v1';
 export const serviceName = 'Connector';
+/** The name of the call in traces, at both its ends. */
+export const rpcMethod = `${protoPackage}.${serviceName}/Call`;
+
+/** What the spans at both ends say of a call. */
+export function rpcAttributes({ runId, server, tool }: Pick<UpstreamRequest, 'runId' | 'server' | 'tool'>): {
+  readonly [name: string]: string;
+} {
+  return {
+    'rpc.system.name': 'grpc',
+    'rpc.method': rpcMethod,
+    'holdfast.run.id': runId,
+    'holdfast.server.key': server,
+    'gen_ai.tool.name': tool,
+  };
+}
 
 /** How messages are read: as they are named in the file, and a `seq` as a number, which holds every one. */
 export const loaderOptions = { keepCase: false, longs: Number, defaults: true, oneofs: true } as const;

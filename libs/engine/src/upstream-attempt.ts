@@ -3,10 +3,12 @@ import {
   afterLostUpstreamAttempt,
   afterUpstream,
   ensureError,
+  withTrace,
   type CallError,
   type Progress,
   type Run,
   type RunEnd,
+  type TraceContext,
   type UpstreamCall,
   type UpstreamOutcome,
   type UpstreamRequest,
@@ -35,6 +37,8 @@ export interface UpstreamAttemptInput {
   readonly upstreams: Upstreams;
   readonly runs: RunStore;
   readonly log: ToolLog;
+  /** Of the attempt. */
+  readonly trace: TraceContext | undefined;
   /** Aborts with a `Stop` as its reason. */
   readonly stop: AbortSignal;
   /** From 0 to 1, for the spread of waits. */
@@ -85,7 +89,7 @@ export async function attemptUpstream(input: UpstreamAttemptInput): Promise<RunE
     tool: target.tool,
     runId: run.id,
     arguments: run.arguments,
-    meta: target.meta ?? {},
+    meta: withTrace(target.meta ?? {}, input.trace),
     principal: run.principal,
     claim: { seq: held.claim.seq, token: held.claim.token },
     toolClass: call.toolClass,

@@ -1,12 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  endSpan,
   ensureError,
   everyLane,
   laneOf,
+  runAttributes,
   RunError,
+  startSpan,
+  traceIdOf,
+  traceOf,
+  withinSpan,
   type Progress,
+  type Run,
   type RunEnd,
+  type Span,
   type ToolClass,
 } from '@holdfast/run';
 import type { Claim, ClaimRequest, Store } from '@holdfast/store';
@@ -190,7 +198,7 @@ export class Worker {
     const { tool, stop } = held;
     const { run } = held.claim;
     stop.abort('handed-back' satisfies Stop);
-    const fields = { runId: run.id, attempt: run.attempt };
+    const fields = fieldsOf(run);
     try {
       // A body that has ended, though the store was away since, is not run again.
       const end =
@@ -377,12 +385,30 @@ export class Worker {
   }
 
   async #execute(held: Held): Promise<void> {
-    const { tool, stop } = held;
     const { run } = held.claim;
     // Only the first claim ends the wait for a worker; what a lost attempt took is no queue.
-    if (run.state === 'running' && run.attempt === 1)
+    if (run.attempt === 1) {
       this.#observer.claimed((run.startedAt.getTime() - run.submittedAt.getTime()) / 1000);
-    const log = this.#log.child({ runId: run.id, attempt: run.attempt, tool: run.tool });
+      traceWait(run);
+    }
+    const span = attemptSpan(run);
+    try {
+      await this.#attempt(held, span);
+    } finally {
+      endAttemptSpan(span, held);
+    }
+  }
+
+  async #attempt(held: Held, span: Span): Promise<void> {
+    const { tool, stop } = held;
+    const { run } = held.claim;
+    const trace = traceOf(span);
+    const log = this.#log.child({
+      runId: run.id,
+      attempt: run.attempt,
+      tool: run.tool,
+      traceId: traceIdOf(trace),
+    });
     const progress = this.#progressOf(held);
     const { report } = progress;
     held.end =
@@ -393,11 +419,12 @@ export class Worker {
             upstreams: this.#upstreams!,
             runs: this.#store.runs,
             log,
+            trace,
             stop: stop.signal,
             random: Math.random,
             report,
           })
-        : await attemptRun({ run, tool, log, stop: stop.signal, report });
+        : await withinSpan(span, () => attemptRun({ run, tool, log, stop: stop.signal, report }));
     if (held.end === undefined) {
       // One given up though nobody stopped it: a claim token may have changed without our knowing.
       if (!stop.signal.aborted) this.#expectUnheard();
@@ -415,14 +442,14 @@ export class Worker {
       toolClass: run.toolClass,
       executeSeconds: (performance.now() - began) / 1000,
     });
-    const fields = { runId: run.id, attempt: run.attempt, tool: run.tool, state: end.state };
+    const fields = { ...fieldsOf(run), tool: run.tool, state: end.state };
     this.#log.debug({ ...fields, ...(error !== undefined && { error }) }, 'attempt finished');
   }
 
   /** Records the end of a held run, however long the store is away: the result exists only here. */
   async #record(held: Held): Promise<boolean> {
     const { claim, stop } = held;
-    const fields = { runId: claim.run.id, attempt: claim.run.attempt };
+    const fields = fieldsOf(claim.run);
     let isRepeated = false;
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 2_000)) {
       try {
@@ -465,7 +492,7 @@ export class Worker {
         try {
           if (!(await this.#store.runs.report(held.claim, events))) return;
         } catch (error) {
-          this.#log.warn({ runId: held.claim.run.id, err: ensureError(error) }, 'progress not kept');
+          this.#log.warn({ ...fieldsOf(held.claim.run), err: ensureError(error) }, 'progress not kept');
         }
       }
     };
@@ -484,6 +511,47 @@ export class Worker {
       },
     };
   }
+}
+
+/** What joins the lines about an attempt with those of other services, and with its trace. */
+function fieldsOf({ id, attempt, trace }: Run): object {
+  return { runId: id, attempt, traceId: traceIdOf(trace) };
+}
+
+/** How long a run waited for a worker, by the clock of the store. */
+function traceWait(run: Claim['run']): void {
+  if (run.trace === undefined) return;
+  const wait = startSpan('queue', {
+    kind: 'internal',
+    parent: run.trace,
+    attributes: runAttributes(run),
+    startTime: run.submittedAt,
+  });
+  endSpan(wait, { endTime: run.startedAt });
+}
+
+/** Every attempt, on whatever worker, is in the trace of its call (F198). */
+function attemptSpan(run: Claim['run']): Span {
+  return startSpan('attempt', {
+    kind: 'consumer',
+    parent: run.trace,
+    attributes: { ...runAttributes(run), 'holdfast.run.attempt': run.attempt },
+  });
+}
+
+/** One that was stopped has no end of its own: its run goes on elsewhere, or was cancelled. */
+function endAttemptSpan(span: Span, { end, stop }: Held): void {
+  if (end === undefined) {
+    const { reason, aborted } = stop.signal;
+    span.setAttribute('holdfast.stop', aborted ? String(reason) : 'given-up');
+    return endSpan(span);
+  }
+  const { state } = end;
+  span.setAttributes({
+    'holdfast.run.state': state,
+    'holdfast.outcome': state === 'succeeded' ? 'ran' : end.error.outcome,
+  });
+  endSpan(span, { errorType: state === 'succeeded' ? undefined : end.error.name });
 }
 
 type WhatToClaim = Pick<ClaimRequest, 'workflows' | 'definitions' | 'limit' | 'isDurable'>;

@@ -1,7 +1,13 @@
 import {
+  endSpan,
   parseJson,
+  readTraceContext,
+  startSpan,
+  traceOf,
+  withTrace,
   type CallErrorName,
   type Progress,
+  type Span,
   type UpstreamOutcome,
   type UpstreamRequest,
 } from '@holdfast/run';
@@ -15,11 +21,14 @@ import {
   type UpstreamTool,
 } from '@holdfast/tools';
 import type { Connection, ConnectionFault, Sent } from './connection.js';
+import { modernVersion } from './era.js';
 import type { Pool } from './pool.js';
 import { Turns } from './turns.js';
 
 export interface SendParts {
   readonly pool: Pool;
+  /** The server's id, as the settings have it. */
+  readonly id: string;
   /** The server's name, for people. */
   readonly name: string;
   readonly rules: ServerRules;
@@ -119,12 +128,13 @@ export class Sender {
         );
       let sent: Sent;
       const release = pool.hold(connection);
+      const span = sendSpan(this.#parts.id, request, connection);
       try {
         sent = await connection.send(
           {
             tool: request.tool,
             arguments: request.arguments,
-            meta: { ...request.meta, idempotency_key: request.runId },
+            meta: { ...withTrace(request.meta, traceOf(span)), idempotency_key: request.runId },
             paramHeaders: paramHeadersOf(
               tool.inputSchema,
               parseJson(request.arguments) as Record<string, unknown>,
@@ -137,7 +147,9 @@ export class Sender {
             onProgress: options.onProgress,
           },
         );
+        endSendSpan(span, sent);
       } catch (error) {
+        endSpan(span, { errorType: error instanceof NotMarked ? 'not_marked' : 'InternalError' });
         if (!(error instanceof NotMarked)) throw error;
         if (error.why === 'stale') return notSent('MCPConnectionError', 'another attempt has the call');
         if (error.why === 'late')
@@ -178,6 +190,62 @@ export class Sender {
           return { kind: 'unknown', why: sent.why, message: `${name}: ${sent.reason}` };
       }
     }
+  }
+}
+
+/** One send of a call, a child of whatever asked for it; the upstream's own spans are below it. */
+function sendSpan(
+  id: string,
+  { tool, toolClass, runId, meta }: UpstreamRequest,
+  { protocolVersion }: Connection,
+): Span {
+  return startSpan(`tools/call ${tool}`, {
+    kind: 'client',
+    parent: readTraceContext(meta),
+    attributes: {
+      'mcp.method.name': 'tools/call',
+      'mcp.protocol.version': protocolVersion,
+      'gen_ai.operation.name': 'execute_tool',
+      'gen_ai.tool.name': tool,
+      'holdfast.run.id': runId,
+      'holdfast.tool.class': toolClass,
+      'holdfast.server': id,
+      'holdfast.era': protocolVersion < modernVersion ? 'legacy' : 'modern',
+    },
+  });
+}
+
+/** What is known of the send, and nothing that the upstream said. */
+function endSendSpan(span: Span, sent: Sent): void {
+  span.setAttribute('holdfast.outcome', outcomes[sent.kind]);
+  if (sent.kind === 'status') span.setAttribute('http.response.status_code', sent.status);
+  if (sent.kind === 'error') span.setAttribute('rpc.response.status_code', String(sent.code));
+  endSpan(span, { errorType: errorTypeOf(sent) });
+}
+
+const outcomes: Readonly<Record<Sent['kind'], UpstreamOutcome['kind']>> = {
+  result: 'ran',
+  error: 'refused',
+  status: 'refused',
+  'session-lost': 'refused',
+  'not-sent': 'not_sent',
+  lost: 'unknown',
+};
+
+/** Undefined for a call that went well. A result that says `isError` is a `tool_error` by the conventions for MCP. */
+function errorTypeOf(sent: Sent): string | undefined {
+  switch (sent.kind) {
+    case 'result':
+      return (sent.result as { isError?: unknown } | null)?.isError === true ? 'tool_error' : undefined;
+    case 'error':
+      return String(sent.code);
+    case 'status':
+      return String(sent.status);
+    case 'lost':
+      return sent.why;
+    case 'session-lost':
+    case 'not-sent':
+      return sent.kind;
   }
 }
 

@@ -65,6 +65,7 @@ export class UpstreamServer {
     this.#tools = byName(known?.tools ?? []);
     this.#sender = new Sender({
       pool: this.#pool,
+      id: entry.id,
       name: entry.name,
       rules: entry.rules,
       toolOf: (name) => this.#tools.get(name),

@@ -372,7 +372,7 @@ describe.each(eras)('on the %s era', (era) => {
       const second = runOf(await (await gateway.host(era)).call('work', {}, { token: 'secret-token' }));
       expect(second).toEqual({ ...first, reattached: true });
       expect(gateway.log.map(({ level }) => level)).toEqual(['warn']);
-      expect(JSON.stringify(gateway.log)).not.toContain('secret-token');
+      expect(JSON.stringify([gateway.log, gateway.debugLog])).not.toContain('secret-token');
     });
 
     test('that authenticated are not warned of', async () => {

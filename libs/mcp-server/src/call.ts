@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
+  addLink,
+  endSpan,
   everyLane,
   freshRunId,
   invalidArguments,
@@ -8,9 +10,16 @@ import {
   laneOf,
   readArguments,
   readToken,
+  readTraceContext,
+  runAttributes,
+  startSpan,
   tokenRunId,
+  traced,
+  traceIdOf,
+  traceOf,
   type Arguments,
   type CallError,
+  type CallErrorName,
   type FinishedRun,
   type NewRun,
   type Outcome,
@@ -19,6 +28,8 @@ import {
   type Run,
   type RunEvent,
   type RunId,
+  type Span,
+  type TraceContext,
 } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import { passedOnMeta } from '@holdfast/tools';
@@ -27,7 +38,6 @@ import type { CallObserver, Log } from './parts.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
 import type { HandedCall, ResumePoint } from './request-state.js';
-import { readTraceContext, type TraceContext } from './trace-context.js';
 import { callFailure, callResult, codes, markOf, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
@@ -77,6 +87,8 @@ export interface Call extends Waiter {
   readonly principal: Principal | null;
   /** What the headers of its request say, where it came by HTTP; its `_meta` goes before. */
   readonly trace?: TraceContext | undefined;
+  /** The revision that its host speaks, where it says so. */
+  readonly protocolVersion?: string | undefined;
   /** A call that another gateway handed over: the run that answers it. */
   readonly handed?: HandedCall;
   /** The run is accepted; from here on it is durable. */
@@ -146,26 +158,47 @@ export class Calls {
     const { observer } = this.#parts;
     const startedAt = performance.now();
     observer.callStarted();
+    const span = spanOf(call);
     let outcome: Outcome | 'left' = 'unknown';
+    let errorType: string | undefined;
     const refuse = (error: CallError): string => {
       outcome = error.outcome;
+      errorType = error.name;
       return callFailure(error, { listsOutput: this.listsOutput(call.name) });
     };
     try {
-      const accepted = await this.#accept(call);
+      const accepted = await this.#accept(call, traceOf(span));
       if ('error' in accepted) return refuse(accepted.error);
+      this.#tell(accepted, span);
       call.onRun?.(accepted.run);
       const answer = await this.#answer(accepted, call);
-      outcome = answer.outcome;
+      ({ outcome, error: errorType } = answer);
       return answer.json;
     } catch (error) {
       if (error instanceof HostGone) outcome = 'left';
       else if (error instanceof HandedOver) outcome = 'pending';
-      else if (error instanceof ProtocolRefusal) outcome = 'refused';
+      else if (error instanceof ProtocolRefusal) {
+        outcome = 'refused';
+        errorType = String(error.code);
+      } else errorType = 'InternalError';
       throw error;
     } finally {
       observer.callFinished({ outcome, seconds: (performance.now() - startedAt) / 1000 });
+      span.setAttribute('holdfast.outcome', outcome);
+      endSpan(span, { errorType });
     }
+  }
+
+  /** A call that joins a run has a trace of its own, linked to that of the run. */
+  #tell({ run, as }: Accepted, span: Span): void {
+    const isReattached = as === 'repeat';
+    span.updateName(`tools/call ${run.tool}`);
+    span.setAttributes({ ...runAttributes(run), 'holdfast.run.reattached': isReattached });
+    if (as !== 'new') addLink(span, run.trace);
+    this.#parts.log.debug(
+      { runId: run.id, tool: run.tool, reattached: isReattached, traceId: traceIdOf(traceOf(span)) },
+      'call accepted',
+    );
   }
 
   /** Whether hosts hold the results of a tool of that name, as far as it is known here, against an output schema. */
@@ -178,7 +211,10 @@ export class Calls {
     return (await this.#answer({ run, as: 'same', from }, waiter)).json;
   }
 
-  async #accept(call: Call): Promise<Accepted | { readonly error: CallError }> {
+  async #accept(
+    call: Call,
+    trace: TraceContext | undefined,
+  ): Promise<Accepted | { readonly error: CallError }> {
     if (typeof call.name !== 'string') {
       throw new ProtocolRefusal(codes.invalidParams, 'params.name must be a string: the name of a tool');
     }
@@ -212,7 +248,7 @@ export class Calls {
       );
     }
     if (problems.length > 0) return invalidArguments(...problems);
-    return this.#submit(call, tool, workflow, args, caller, ids[0]);
+    return this.#submit(call, tool, workflow, args, caller, ids[0], trace);
   }
 
   /** The call comes from a gateway that stopped: its run answers it, whatever became of token and tool meanwhile. */
@@ -260,25 +296,26 @@ export class Calls {
     args: Arguments,
     { principal, isNobody }: Caller,
     tokenId: RunId | undefined,
+    trace: TraceContext | undefined,
   ): Promise<Accepted | { readonly error: CallError }> {
     const { store, settings, observer } = this.#parts;
     const { name, toolClass } = tool;
     const own = tool.kind === 'local' ? tool.definition.dedupeWindowMs : undefined;
     const dedupeWindowMs = own ?? settings.dedupeWindowMs;
     const isDerived = tokenId === undefined && dedupeWindowMs > 0 && !isNobody;
-    const submission = await store.runs.submit(
-      {
-        id: tokenId ?? freshRunId(Date.now()),
-        tool: name,
-        toolClass,
-        principal,
-        arguments: JSON.stringify(args.value),
-        digest: args.digest,
-        ...targetOf(call, tool, workflow),
-      },
-      isDerived
-        ? { repeat: { key: repeatKey(workflow, principal, args.digest), windowMs: dedupeWindowMs } }
-        : {},
+    const run: NewRun = {
+      id: tokenId ?? freshRunId(Date.now()),
+      tool: name,
+      toolClass,
+      principal,
+      arguments: JSON.stringify(args.value),
+      digest: args.digest,
+      ...targetOf(call, tool, workflow),
+      ...(trace && { trace }),
+    };
+    const repeat = { key: repeatKey(workflow, principal, args.digest), windowMs: dedupeWindowMs };
+    const submission = await traced('submit', { kind: 'internal', parent: trace }, () =>
+      store.runs.submit(run, isDerived ? { repeat } : {}),
     );
     if (submission.kind === 'expired') {
       return {
@@ -312,7 +349,10 @@ export class Calls {
     return { run, as: 'repeat' };
   }
 
-  async #answer(accepted: Accepted, waiter: Waiter): Promise<{ json: string; outcome: Outcome }> {
+  async #answer(
+    accepted: Accepted,
+    waiter: Waiter,
+  ): Promise<{ json: string; outcome: Outcome; error: CallErrorName | undefined }> {
     const { run } = accepted;
     const reattached = accepted.as === 'repeat';
     const ended = await this.#wait(accepted, waiter);
@@ -328,11 +368,18 @@ export class Calls {
         retryable: hasToken,
       } as const;
       const latest = await this.#parts.store.runs.get(run.id).catch(() => undefined);
-      return { json: this.#failure(error, latest ?? run, reattached), outcome: 'pending' };
+      return {
+        json: this.#failure(error, latest ?? run, reattached),
+        outcome: 'pending',
+        error: 'WaitTimeout',
+      };
     }
-    if (ended.state === 'succeeded')
-      return { json: callResult(ended.result, markOf(ended, reattached)), outcome: 'ran' };
-    return { json: this.#failure(ended.error, ended, reattached), outcome: ended.error.outcome };
+    if (ended.state === 'succeeded') {
+      const json = callResult(ended.result, markOf(ended, reattached));
+      return { json, outcome: 'ran', error: undefined };
+    }
+    const { outcome, name } = ended.error;
+    return { json: this.#failure(ended.error, ended, reattached), outcome, error: name };
   }
 
   #failure(error: CallError, run: Run, reattached: boolean): string {
@@ -439,12 +486,12 @@ function hookRequest({ id, meta, principal }: Call): HookRequest {
 
 /** Who executes a call: a worker that has the tool, or any on the lane of the upstream. */
 function targetOf(
-  { meta, trace }: Call,
+  { meta }: Call,
   tool: ServedTool,
   workflow: string,
 ): Pick<NewRun, 'workflow' | 'definition' | 'upstream'> {
   if (tool.kind === 'local') return { workflow, definition: tool.definition.digest };
-  const passedOn = upstreamMeta(meta, trace);
+  const passedOn = passedOnMeta(objectOf(meta));
   return {
     workflow: laneOf(tool.server.key),
     definition: '',
@@ -457,11 +504,23 @@ function targetOf(
   };
 }
 
-/** The keys of vendors, and the trace of the host: what its `_meta` says, else its headers (F32, F198). */
-function upstreamMeta(meta: unknown, trace: TraceContext | undefined): Readonly<Record<string, unknown>> {
+/** Whatever a host sent as its `_meta`. */
+function objectOf(meta: unknown): Readonly<Record<string, unknown>> {
   const isObject = typeof meta === 'object' && meta !== null && !Array.isArray(meta);
-  const given = isObject ? (meta as Readonly<Record<string, unknown>>) : {};
-  return { ...passedOnMeta(given), ...(readTraceContext(given) ?? trace) };
+  return isObject ? (meta as Readonly<Record<string, unknown>>) : {};
+}
+
+/** The step of a call at this gateway, in the trace of its host: what its `_meta` says, else its headers (F32, F198). */
+function spanOf({ meta, trace, protocolVersion }: Call): Span {
+  return startSpan('tools/call', {
+    kind: 'server',
+    parent: readTraceContext(objectOf(meta)) ?? trace,
+    attributes: {
+      'mcp.method.name': 'tools/call',
+      'gen_ai.operation.name': 'execute_tool',
+      ...(protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
+    },
+  });
 }
 
 /** What makes two calls without a token the same: caller, tool and arguments. */

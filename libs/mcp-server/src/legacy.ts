@@ -1,5 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ensureError, writeJson, type Principal, type Progress, type Run } from '@holdfast/run';
+import {
+  ensureError,
+  readTraceContext,
+  writeJson,
+  type Principal,
+  type Progress,
+  type Run,
+} from '@holdfast/run';
 import type { Session, Store } from '@holdfast/store';
 import { HandedOver, HostGone, type Calls } from './call.js';
 import { cancelRun } from './cancel-run.js';
@@ -20,7 +27,6 @@ import type { CallObserver, Log } from './parts.js';
 import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
-import { readTraceContext } from './trace-context.js';
 import {
   codes,
   errorMessage,
@@ -250,6 +256,7 @@ export class LegacyLeg {
         meta,
         principal,
         trace: readTraceContext(res.req.headers),
+        protocolVersion: session?.protocolVersion,
         signal: host.signal,
         onRun: (run) => {
           accepted = run;

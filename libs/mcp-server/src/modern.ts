@@ -7,7 +7,7 @@ import {
   type McpHttpHandler,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { parseJson, type Principal } from '@holdfast/run';
+import { parseJson, readTraceContext, type Principal, type TraceContext } from '@holdfast/run';
 import { HandedOver, HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { headerOf, onClose, readAccept, sendJson, type Exchange } from './http.js';
@@ -17,7 +17,6 @@ import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';
 import { EventStream, streamHeaders } from './sse.js';
-import { readTraceContext, type TraceContext } from './trace-context.js';
 import { callFailure, codes, faultOf, internalError, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
 /** What sets the modern era apart in a body (MCP 2026-07-28, request envelope). */
@@ -100,6 +99,7 @@ export function makeServer(
         meta,
         principal,
         trace: traceOf?.(context),
+        protocolVersion: versionOf(context),
         signal,
         canComeBack,
         ...handedBy(context.mcpReq.requestState(), seals, principal),
@@ -140,6 +140,12 @@ export function makeServer(
     }
   });
   return server;
+}
+
+/** What the request says of its era; over stdio a host of before says it in its handshake. */
+function versionOf({ mcpReq }: ServerContext): string | undefined {
+  const version = (mcpReq.envelope as Readonly<Record<string, unknown>> | undefined)?.[envelopeKey];
+  return typeof version === 'string' ? version : undefined;
 }
 
 /** @throws ProtocolRefusal for a state that was not given to this caller, or too long ago */

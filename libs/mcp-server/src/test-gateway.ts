@@ -93,7 +93,9 @@ export interface TestGateway {
   readonly url: string;
   readonly endpoint: McpEndpoint;
   readonly store: Store;
+  /** What it logged, but for what only a developer reads. */
   readonly log: readonly LogLine[];
+  readonly debugLog: readonly LogLine[];
   /** What the observer was told, a word each: `fresh`, `reattached`, and the outcome of a call. */
   readonly seen: readonly string[];
   /** How many calls have begun and are not answered. */
@@ -170,10 +172,11 @@ export async function memoryStore(): Promise<Store> {
 export async function openGateway(change: GatewayChange = {}): Promise<TestGateway> {
   const store = change.store ?? (await memoryStore());
   const log: LogLine[] = [];
+  const debugLog: LogLine[] = [];
   const seen: string[] = [];
   let waiting = 0;
   const line = (level: string) => (fields: object, message: string) =>
-    void log.push({ level, message, fields });
+    void (level === 'debug' ? debugLog : log).push({ level, message, fields });
   const endpoint = new McpEndpoint({
     store,
     auth: change.auth ?? keyAuth(keys),
@@ -247,6 +250,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
     endpoint,
     store,
     log,
+    debugLog,
     seen,
     waiting: () => waiting,
     host: (era, key = desk) => openHost(era, url, key),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { callErrorNames } from '@holdfast/run';
 import { createMetrics, type Metrics } from './metrics.js';
 
 /** The samples of our own metrics, name with labels to value. */
@@ -17,6 +18,7 @@ const names = async (metrics: Metrics) => {
   return [...body.matchAll(/^# TYPE (holdfast_\S+ \S+)$/gm)].map((match) => match[1]).sort();
 };
 const clock = () => new Date(100_000);
+const ended = { state: 'failed', toolClass: 'read', executeSeconds: 0.1 } as const;
 const depth = { queued: 3, oldest: new Date(98_500) };
 
 test('a service has only the metrics it feeds, and those of Node', async () => {
@@ -107,6 +109,32 @@ test('times are told apart from 1 ms to 10 min, and a negative one is zero', asy
     'holdfast_run_queue_seconds_bucket{le="+Inf"}': 4,
     holdfast_run_queue_seconds_sum: 1200.0009,
   });
+});
+
+test('F196 servers that come and go without end are counted together after the first thousand', async () => {
+  const metrics = createMetrics();
+  const connector = metrics.connector();
+  for (let i = 0; i < 3_000; i++) {
+    connector.called({ server: `server-${i}`, outcome: 'ran', seconds: 0.01 });
+    connector.connected(`server-${i}`, true);
+    connector.connected(`server-${i}`, undefined);
+  }
+  connector.called({ server: 'server-7', outcome: 'ran', seconds: 0.01 });
+  const calls = Object.entries(await samples(metrics)).filter(([name]) =>
+    name.startsWith('holdfast_upstream_calls_total'),
+  );
+  expect(calls).toHaveLength(1_001);
+  expect(Object.fromEntries(calls)).toMatchObject({
+    'holdfast_upstream_calls_total{server="server-7",outcome="ran"}': 2,
+    'holdfast_upstream_calls_total{server="other",outcome="ran"}': 2_000,
+  });
+});
+
+test('every name of an error that a caller can see is a label of its own', async () => {
+  const metrics = createMetrics();
+  for (const error of callErrorNames) metrics.worker().finished({ ...ended, error });
+  const errors = Object.keys(await samples(metrics)).map((name) => /error="(\w+)"/.exec(name)?.[1]);
+  expect(errors).toEqual(expect.arrayContaining([...callErrorNames]));
 });
 
 test('no label can hold a value from outside its closed list', async () => {

@@ -43,7 +43,7 @@ export interface WorkerMetrics {
   leaseLost(): void;
 }
 
-/** What the connector tells. Servers are named by operators, so their number is bounded by the settings. */
+/** What the connector tells. Servers are named by operators; those that come after a thousand names are `other`. */
 export interface ConnectorMetrics {
   called(call: { readonly server: string; readonly outcome: string; readonly seconds: number }): void;
   /** Whether a server is connected; undefined when this connector has it no longer. */
@@ -75,6 +75,7 @@ const BUCKETS = [
 ];
 
 const OTHER = 'other';
+const MAX_SERVERS = 1_000;
 const TOOL_CLASSES = new Set<string>(['read', 'write'] satisfies ToolClass[]);
 const STATES = new Set<string>(['succeeded', 'failed', 'cancelled'] satisfies RunEnded['state'][]);
 const ERRORS = new Set<string>(callErrorNames);
@@ -211,6 +212,12 @@ export function createMetrics({
       buckets: BUCKETS,
       registers,
     });
+    // A settings file that is generated may bring new names for as long as the process lives (F196).
+    const known = new Set<string>();
+    const nameOf = (server: string): string => {
+      if (known.size < MAX_SERVERS) known.add(server);
+      return within(known, server);
+    };
     const connected = new Gauge({
       name: 'holdfast_upstream_connected',
       help: 'Whether a server that this connector owns is connected.',
@@ -219,13 +226,14 @@ export function createMetrics({
     });
     return {
       called({ server, outcome, seconds }) {
-        calls.inc({ server, outcome: within(OUTCOMES, outcome) });
-        observe(callSeconds.labels(server), seconds);
+        calls.inc({ server: nameOf(server), outcome: within(OUTCOMES, outcome) });
+        observe(callSeconds.labels(nameOf(server)), seconds);
       },
       connected(server, isConnected) {
-        if (isConnected === undefined) return connected.remove(server);
-        connected.set({ server }, isConnected ? 1 : 0);
-        calls.inc({ server, outcome: 'unknown' satisfies CallOutcome }, 0);
+        const name = nameOf(server);
+        if (isConnected === undefined) return connected.remove(name);
+        connected.set({ server: name }, isConnected ? 1 : 0);
+        calls.inc({ server: name, outcome: 'unknown' satisfies CallOutcome }, 0);
       },
     };
   });

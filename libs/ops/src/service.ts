@@ -12,6 +12,7 @@ import {
 } from './settings.js';
 import { crashOnUnhandled } from './shutdown.js';
 import { storeReadiness, type StoreReadiness } from './store-readiness.js';
+import { startTracing, type Tracing } from './tracing.js';
 import { unknownVariables } from './unknown-variables.js';
 
 /** What every service has before it does anything. */
@@ -21,18 +22,23 @@ export interface Service<S extends SettingsSpec> {
   readonly health: Health;
   readonly metrics: Metrics;
   readonly readiness: StoreReadiness;
+  readonly tracing: Tracing;
 }
 
 /** Reads the settings and sets up what tells of a service. @throws ConfigError listing every problem */
-export function beginService<S extends SettingsSpec & { readonly logLevel: Setting<LogLevel> }>(
+export async function beginService<S extends SettingsSpec & { readonly logLevel: Setting<LogLevel> }>(
   spec: S,
   env: Environment,
   {
     name,
     destination,
+    version,
     rules = [],
-  }: Pick<LogOptions, 'name' | 'destination'> & { readonly rules?: readonly SettingsRule[] },
-): Service<S> {
+  }: Pick<LogOptions, 'name' | 'destination'> & {
+    readonly version: string;
+    readonly rules?: readonly SettingsRule[];
+  },
+): Promise<Service<S>> {
   const settings = readSettings(spec, env, rules);
   const log = createLogger({
     level: settings.logLevel as LogLevel,
@@ -41,6 +47,7 @@ export function beginService<S extends SettingsSpec & { readonly logLevel: Setti
   });
   crashOnUnhandled({ log });
   for (const { variable, message } of unknownVariables(env, knownVariables)) log.warn({ variable }, message);
+  const tracing = await startTracing(env, { name, version, log });
   const health = createHealth();
-  return { settings, log, health, metrics: createMetrics(), readiness: storeReadiness(health, log) };
+  return { settings, log, health, metrics: createMetrics(), readiness: storeReadiness(health, log), tracing };
 }

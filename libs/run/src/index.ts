@@ -45,6 +45,17 @@ export {
 } from './run.js';
 export type { ToolClass } from './tool-class.js';
 export {
+  addLink,
+  endSpan,
+  runAttributes,
+  startSpan,
+  traced,
+  traceOf,
+  withinSpan,
+  type Span,
+} from './span.js';
+export { readTraceContext, traceIdOf, withTrace, type TraceContext } from './trace-context.js';
+export {
   everyLane,
   laneOf,
   type UpstreamOutcome,

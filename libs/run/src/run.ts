@@ -15,6 +15,7 @@ import type { CallError } from './errors.js';
 import type { Principal } from './principal.js';
 import type { RunId } from './run-id.js';
 import type { ToolClass } from './tool-class.js';
+import type { TraceContext } from './trace-context.js';
 import type { UpstreamTarget } from './upstream.js';
 
 export const runStates = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const;
@@ -40,6 +41,8 @@ export interface NewRun {
   readonly definition: string;
   /** Set for a tool of an upstream. */
   readonly upstream?: UpstreamTarget;
+  /** Where the call stands in a trace: what its attempts are part of, in whatever process they run (F198). */
+  readonly trace?: TraceContext;
 }
 
 interface Submitted extends NewRun {

@@ -28,7 +28,7 @@ export interface UpstreamTarget {
   readonly tool: string;
   /** Digest of the definition that the call was checked against. */
   readonly fingerprint: string;
-  /** Of the host's `_meta` what passes on: `traceparent`, `tracestate` and keys of vendors. */
+  /** Of the host's `_meta` what passes on: the keys of vendors. */
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
@@ -39,6 +39,7 @@ export interface UpstreamRequest {
   readonly runId: RunId;
   /** The arguments as JSON text, passed on as they are. */
   readonly arguments: string;
+  /** The keys of vendors, and `traceparent` and `tracestate` of the step that asks. */
   readonly meta: Readonly<Record<string, unknown>>;
   readonly principal: Principal | null;
   /** The fence of the attempt; the dispatch mark is made on it. */

@@ -135,13 +135,12 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect(await store.runs.get(freshRunId(0))).toBeUndefined();
       });
 
-      test('what a call of an upstream is about is kept with the run, whatever its host wrote into it', async () => {
+      test('F198 what a call of an upstream is about and its trace are kept with the run, whatever its host wrote into them', async () => {
         const upstream = {
           server: 'github-0a1b2c3d',
           tool: 'create_issue \0 \ud83d',
           fingerprint: 'f1_x',
           meta: {
-            traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
             'example.com/\ud83d': [
               '\0',
               '\ud83d',
@@ -156,9 +155,12 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
           },
         };
         const request = await worker({ definitions: [''] });
-        const runs = [{ upstream }, {}, { upstream: { ...upstream, meta: {} } }].map((change) =>
-          newRun({ workflow: request.workflows[0]!, definition: '', ...change }),
-        );
+        const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+        const runs = [
+          { upstream },
+          { trace: { traceparent } },
+          { upstream: { ...upstream, meta: {} }, trace: { traceparent, tracestate: 'a="b\\c", d=e' } },
+        ].map((change) => newRun({ workflow: request.workflows[0]!, definition: '', ...change }));
         const submitted = await Promise.all(runs.map((run) => store.runs.submit(run, {}, instant(0))));
         for (const [i, run] of runs.entries()) {
           const { run: made } = submitted[i] as { run: Run };
@@ -166,6 +168,7 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
           const kept = await other.runs.get(run.id);
           expect(kept).toStrictEqual(made);
           expect(kept?.upstream).toStrictEqual(run.upstream);
+          expect(kept?.trace).toStrictEqual(run.trace);
           expect(await other.runs.submit(run)).toStrictEqual({ kind: 'attached', run: kept });
         }
         const listed = await other.runs.list({ tool: runs[0]!.tool, limit: 3 });
@@ -174,6 +177,7 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         );
         const claims = await other.runs.claim(request, instant(0));
         expect(claims.map(({ run }) => run.upstream)).toEqual(runs.map(({ upstream }) => upstream));
+        expect(claims.map(({ run }) => run.trace)).toEqual(runs.map(({ trace }) => trace));
         await store.runs.finish(claims[0]!, { state: 'succeeded', result: '{}' });
         const [news] = await other.runs.news([{ seq: claims[0]!.seq, after: 0 }]);
         expect(news?.ended?.upstream).toEqual(upstream);
@@ -181,9 +185,10 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
 
       test('of a repeat without a token too', async () => {
         const upstream = { server: 's', tool: 't', fingerprint: 'f' };
-        const run = newRun({ workflow: unique('w'), upstream });
+        const trace = { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' };
+        const run = newRun({ workflow: unique('w'), upstream, trace });
         await store.runs.submit(run, { repeat: { key: unique('k'), windowMs: 60_000 } });
-        expect((await other.runs.get(run.id))?.upstream).toEqual(upstream);
+        expect(await other.runs.get(run.id)).toMatchObject({ upstream, trace });
       });
 
       test('a run that cannot be written fails alone', async () => {

@@ -147,7 +147,10 @@ export interface RunStore {
   /** Newest first. `before` is the `seq` of the last run of the page before. */
   list(filter: RunFilter): Promise<Run[]>;
 
-  /** Store-wide: how many runs wait for a worker, and since when the oldest does. */
+  /**
+   * Store-wide: how many runs wait for a worker, and since when the oldest does. Exact up to 2,000 and
+   * estimated beyond, at a cost that does not grow with the queue or the history.
+   */
   queue(): Promise<{ readonly queued: number; readonly oldest: Date | undefined }>;
 
   /**
@@ -309,6 +312,7 @@ export interface SessionStore {
    */
   tell(id: string, message: string): Promise<void>;
 
+  /** How many are open: exact while they are few, an estimate where there are many. */
   count(idleMs: number, now?: Date): Promise<number>;
 }
 

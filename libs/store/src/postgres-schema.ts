@@ -111,6 +111,9 @@ export const postgresMigrations: readonly string[] = [
   -- Which tool of which upstream, as JSON; NULL for a tool of our own.
   ALTER TABLE holdfast.runs ADD COLUMN upstream text;
 
+  -- Where the call stands in a trace, as JSON; NULL for one that is in none.
+  ALTER TABLE holdfast.runs ADD COLUMN trace text;
+
   -- The dispatch mark. It is the run's, not the claim's: no requeue takes it away.
   ALTER TABLE holdfast.queue ADD COLUMN is_dispatched boolean NOT NULL DEFAULT false;
 

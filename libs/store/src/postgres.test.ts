@@ -12,7 +12,13 @@ import {
 } from '../../../test/servers/index.ts';
 import { storeConformance } from './conformance.suite.js';
 import type { ClaimRequest, Signal, Store } from './contract.js';
-import { claimStatement, openPostgres, type PostgresOptions } from './postgres.js';
+import {
+  claimStatement,
+  openPostgres,
+  queueStatement,
+  sessionsStatement,
+  type PostgresOptions,
+} from './postgres.js';
 import { postgresMigrations } from './postgres-schema.js';
 
 /** Starting a server may mean to install it first. */
@@ -279,6 +285,91 @@ describe('claim', () => {
     await client.query('COMMIT');
     expect(await recovered).toBe(1);
     expect(await store.runs.get(run.id)).toMatchObject({ state: 'queued', attempt: 1 });
+  });
+});
+
+describe('a scrape', () => {
+  /** Queued runs, and runs that ended, as the store leaves them. */
+  const fill = (queued: number, ended: number): string => `
+    INSERT INTO holdfast.runs (id, workflow, tool, tool_class, arguments, digest, definition, submitted_at, state, result, finished_at)
+    SELECT 'r0_' || n, 'mcp:tool:refund_order', 't', 'read', '{}', 'a', 'd1_x', at, 'succeeded', '{}', at
+    FROM (SELECT n, timestamptz '2020-01-01' + n * interval '1 second' AS at FROM generate_series(1, ${ended}) AS n) AS ended;
+    SELECT setval('holdfast.runs_seq_seq', ${ended} + 1);
+    INSERT INTO holdfast.queue (seq, workflow, definition, queued_at)
+    SELECT ${ended} + n, 'mcp:tool:refund_order', 'd1_' || repeat('x', 40), timestamptz '2026-01-01' + n * interval '1 second'
+    FROM generate_series(1, ${queued}) AS n`;
+
+  async function pages(client: pg.Client, statement: string, values: unknown[] = []): Promise<number> {
+    const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Record<string, unknown> }] }>(
+      `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${statement}`,
+      values,
+    );
+    const { Plan: plan } = rows[0]!['QUERY PLAN'][0];
+    return Number(plan['Shared Hit Blocks']) + Number(plan['Shared Read Blocks']);
+  }
+
+  test('reads no more than 200 pages with 100,000 queued and 1,000,000 ended runs and 10,000 sessions', async () => {
+    const url = await testDatabase();
+    const [store, client] = [await open({ url }), await connect(url)];
+    await client.query(fill(100_000, 1_000_000));
+    await client.query(`
+        INSERT INTO holdfast.sessions (id, version, client, last_used)
+        SELECT md5(n::text), '2025-11-25', repeat('c', 200), now() - CASE n % 10 WHEN 0 THEN 24 ELSE 0 END * interval '1 hour'
+        FROM generate_series(1, 10000) AS n`);
+    const idleMs = 3_600_000;
+    // As the store's own sessions are set, and as a pooler's are; before and after the planner knows of the runs.
+    for (const set of [
+      'SET enable_seqscan = off',
+      'ANALYZE holdfast.queue, holdfast.sessions',
+      'SET enable_seqscan = on',
+    ]) {
+      await client.query(set);
+      const queue = await pages(client, queueStatement);
+      const sessions = await pages(client, sessionsStatement, [null, idleMs]);
+      expect(queue + sessions).toBeLessThanOrEqual(200);
+    }
+    const depth = await store.runs.queue();
+    expect(depth.oldest).toEqual(new Date('2026-01-01T00:00:01Z'));
+    expect(Math.abs(depth.queued - 100_000)).toBeLessThan(1_000);
+    expect(Math.abs((await store.sessions.count(idleMs)) - 9_000)).toBeLessThan(500);
+
+    // Ended since the last vacuum, and looked for by workers, as they do every few seconds.
+    await client.query('ALTER TABLE holdfast.queue SET (autovacuum_enabled = false)');
+    await client.query('DELETE FROM holdfast.queue WHERE seq <= 1020000');
+    await store.runs.claim(await join(store, { sweep: true, limit: 1 }));
+    await client.query('SET enable_seqscan = off');
+    expect(await pages(client, queueStatement)).toBeLessThanOrEqual(200);
+    expect(Math.abs((await store.runs.queue()).queued - 79_999)).toBeLessThan(1_000);
+  }, 60_000);
+
+  test('of a long queue with gaps tells about how long it is, and of a shrunk one exactly', async () => {
+    const url = await testDatabase();
+    const [store, client] = [await open({ url }), await connect(url)];
+    await client.query(fill(30_000, 1));
+    await client.query(`DELETE FROM holdfast.queue WHERE seq % 3 = 0;
+      UPDATE holdfast.queue SET worker = 'w', token = 't', claimed_at = now() WHERE seq % 3 = 1`);
+    const { queued } = await store.runs.queue();
+    expect(Math.abs(queued - 10_000)).toBeLessThan(1_000);
+    await client.query('DELETE FROM holdfast.queue WHERE seq BETWEEN 3000 AND 29000');
+    const { rows } = await client.query<{ left: number }>(
+      'SELECT count(*)::integer AS left FROM holdfast.queue WHERE token IS NULL',
+    );
+    expect(rows[0]!.left).toBeLessThan(2_000);
+    expect((await store.runs.queue()).queued).toBe(rows[0]!.left);
+  });
+
+  test('counts a few sessions exactly, however large their table once was', async () => {
+    const url = await testDatabase();
+    const [store, client] = [await open({ url }), await connect(url)];
+    const fillSessions = `
+      INSERT INTO holdfast.sessions (id, version, client, last_used)
+      SELECT md5(n::text), '2025-11-25', repeat('c', 200), now() FROM generate_series(1, 600) AS n`;
+    await client.query(fillSessions);
+    expect(await store.sessions.count(60_000)).toBe(600);
+    await client.query(fillSessions.replace('1, 600', '601, 10000'));
+    await client.query(`DELETE FROM holdfast.sessions WHERE id > '001'`);
+    const { rowCount } = await client.query('SELECT FROM holdfast.sessions');
+    expect(await store.sessions.count(60_000)).toBe(rowCount);
   });
 });
 

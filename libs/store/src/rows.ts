@@ -6,6 +6,7 @@ import type {
   Run,
   RunId,
   ToolClass,
+  TraceContext,
   UpstreamTarget,
 } from '@holdfast/run';
 import type { ServerCatalogue, ToolDefinition } from '@holdfast/tools';
@@ -25,6 +26,8 @@ export interface RunRow {
   definition: string;
   /** `UpstreamTarget` as JSON. */
   upstream: string | null;
+  /** `TraceContext` as JSON. */
+  trace: string | null;
   submitted_at: number;
   attempt: number;
   started_at: number | null;
@@ -48,6 +51,7 @@ export function toRun(row: RunRow): Run {
     digest: row.digest,
     definition: row.definition,
     ...(row.upstream !== null && { upstream: JSON.parse(row.upstream) as UpstreamTarget }),
+    ...(row.trace !== null && { trace: JSON.parse(row.trace) as TraceContext }),
     seq: row.seq,
     submittedAt: new Date(row.submitted_at),
     attempt: row.queue_attempt ?? row.attempt,
@@ -79,6 +83,10 @@ export const toRunning = (row: RunRow): Claim['run'] => toRun(row) as Claim['run
  */
 export const upstreamText = ({ upstream }: NewRun): string | null =>
   upstream === undefined ? null : JSON.stringify(upstream);
+
+/** What a store keeps of `NewRun.trace`. */
+export const traceText = ({ trace }: NewRun): string | null =>
+  trace === undefined ? null : JSON.stringify(trace);
 
 export function toPrincipal({
   realm,

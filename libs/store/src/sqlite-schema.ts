@@ -89,6 +89,9 @@ export const sqliteMigrations: readonly string[] = [
   -- Which tool of which upstream, as JSON; NULL for a tool of our own.
   ALTER TABLE runs ADD COLUMN upstream TEXT;
 
+  -- Where the call stands in a trace, as JSON; NULL for one that is in none.
+  ALTER TABLE runs ADD COLUMN trace TEXT;
+
   -- The dispatch mark. It is the run's, not the claim's: no requeue takes it away.
   ALTER TABLE queue ADD COLUMN is_dispatched INTEGER NOT NULL DEFAULT 0 CHECK (is_dispatched IN (0, 1));
 

@@ -24,6 +24,22 @@ storeConformance('memory', async () => {
   return { open: async () => store, dispose: async () => {} };
 });
 
+test('a long queue is told about as long as it is, and from its oldest run on', async () => {
+  const path = newFile();
+  const store = openSqlite({ path });
+  const beside = new DatabaseSync(path);
+  beside.exec(`PRAGMA foreign_keys = OFF; INSERT INTO queue (seq, workflow, definition, queued_at)
+    WITH numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 30000)
+    SELECT n, 'w', 'd1_x', n FROM numbers WHERE n % 3 > 0`);
+  const { queued, oldest } = await store.runs.queue();
+  expect(Math.abs(queued - 20_000)).toBeLessThan(1_000);
+  expect(oldest).toEqual(new Date(1));
+  beside.exec('DELETE FROM queue WHERE seq > 1000 AND seq < 29000');
+  expect((await store.runs.queue()).queued).toBe(1_334);
+  beside.close();
+  await store.close();
+});
+
 test('a file of a newer version is refused, saying so', () => {
   const path = newFile();
   const db = new DatabaseSync(path);

@@ -42,9 +42,11 @@ import {
   toRunning,
   toServers,
   toTools,
+  traceText,
   upstreamText,
   type RunRow,
 } from './rows.js';
+import { queuedOf, queueHead, stretchCount, stretchLength, type QueueSample } from './queue-sample.js';
 import { Signals } from './signals.js';
 import { sqliteMigrations } from './sqlite-schema.js';
 
@@ -368,10 +370,8 @@ class SqliteStore implements Store {
     list: (filter) => this.#read(() => this.#list(filter)),
     queue: () =>
       this.#read(() => {
-        const row = this.#one<{ queued: number; oldest: number | null }>(
-          'SELECT count(*) AS queued, min(queued_at) AS oldest FROM queue WHERE token IS NULL',
-        )!;
-        return { queued: row.queued, oldest: row.oldest === null ? undefined : new Date(row.oldest) };
+        const { oldest, ...sample } = this.#one<QueueSample & { oldest: number | null }>(queueStatement)!;
+        return { queued: queuedOf(sample), oldest: oldest === null ? undefined : new Date(oldest) };
       }),
     removeFinished: (before, limit, { rememberUntil } = {}, now = new Date()) =>
       this.#write(() => {
@@ -413,8 +413,8 @@ class SqliteStore implements Store {
       }
     }
     const made = this.#run(
-      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at, upstream)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
+      `INSERT INTO runs (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, submitted_at, upstream, trace)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
        WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ?1 AND until > ?10)
        ON CONFLICT (id) DO NOTHING`,
       run.id,
@@ -428,6 +428,7 @@ class SqliteStore implements Store {
       run.definition,
       now.getTime(),
       upstream,
+      traceText(run),
     );
     if (made === 1) {
       this.#run(
@@ -818,3 +819,28 @@ function unavailable(thrown: unknown): Error {
     return new RunError('internal', `the SQLite store refused a value: ${cause.message}`, { cause });
   return new RunError('store-unavailable', `the SQLite store did not do it: ${cause.message}`, { cause });
 }
+
+/**
+ * The head of the queue is counted; where it is longer, the rest is told from short stretches of it. As one
+ * process serves everybody from this file, a count of 100,000 would hold up every call of it.
+ */
+const queueStatement = `
+  WITH head AS MATERIALIZED (
+    SELECT seq, queued_at FROM queue WHERE token IS NULL ORDER BY seq LIMIT ${queueHead}
+  ), edge AS MATERIALIZED (
+    SELECT count(*) AS counted, min(queued_at) AS oldest, max(seq) AS last FROM head
+  ), ends AS MATERIALIZED (
+    SELECT last, (SELECT max(seq) FROM queue) AS newest FROM edge WHERE counted = ${queueHead}
+  ), numbers (i) AS (
+    SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i < ${stretchCount - 1}
+  ), stretches AS MATERIALIZED (
+    SELECT last + (newest - last) * i / ${stretchCount} AS after,
+           min(last + (newest - last) * i / ${stretchCount} + ${stretchLength},
+               last + (newest - last) * (i + 1) / ${stretchCount}) AS until
+    FROM ends CROSS JOIN numbers
+  )
+  SELECT counted, oldest, (SELECT newest - last FROM ends) AS behind,
+         (SELECT sum(until - after) FROM stretches) AS looked,
+         (SELECT sum((SELECT count(*) FROM queue WHERE seq > after AND seq <= until AND token IS NULL))
+          FROM stretches) AS found
+  FROM edge`;

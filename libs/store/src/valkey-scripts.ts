@@ -8,8 +8,8 @@
  *
  * - `run:<id>`        hash: the record of a run, with `token` and `worker` while it is running, and
  *   `dispatched`, the dispatch mark, until it has ended. What never changes is one field, `about`: a
- *   field each took half a kilobyte more for a run. Only `upstream` is apart, so that scripts which
- *   look into `about` need not read what a host wrote into it
+ *   field each took half a kilobyte more for a run. Only `upstream` and `trace` are apart, so that scripts
+ *   which look into `about` need not read what a host wrote into them
  * - `runs`            seq -> id, every run; `seq` the last one given
  * - `queue:<workflow>\n<definition>`  seqs of queued runs; `definitions:<workflow>` which of these there are
  * - `waiting`         all queued runs by seq; `since` the same by the time of their submission
@@ -30,6 +30,7 @@ export const runFields = [
   'about',
   'arguments',
   'upstream',
+  'trace',
   'submitted_at',
   'attempt',
   'started_at',
@@ -173,8 +174,8 @@ local runs, waiting, since, queues, definitions = {}, {}, {}, {}, {}
 local count = tonumber(arg())
 local answers, broken = each(count, function()
   local base = at
-  at = at + 9
-  local id, workflow, definition, about, arguments, upstream, key, windowMs, given = unpack(ARGV, base, base + 8)
+  at = at + 10
+  local id, workflow, definition, about, arguments, upstream, trace, key, windowMs, given = unpack(ARGV, base, base + 9)
   local submitted = tonumber(given) or now
   if windowMs ~= '' then
     local earlier = call('HGET', P .. 'repeats', key)
@@ -194,6 +195,7 @@ local answers, broken = each(count, function()
   call('HSET', run, 'seq', seq, 'id', id, 'about', about, 'arguments', arguments, 'submitted_at', time,
     'attempt', '0', 'state', 'queued')
   if upstream ~= '' then call('HSET', run, 'upstream', upstream) end
+  if trace ~= '' then call('HSET', run, 'trace', trace) end
   if windowMs ~= '' then
     call('HSET', P .. 'repeats', key, id)
     call('HSET', run, 'repeat', key)

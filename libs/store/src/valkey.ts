@@ -20,7 +20,7 @@ import type {
   WorkerStore,
 } from './contract.js';
 import type { ListenerLog, Listening } from './listening.js';
-import { toFinished, toRun, toRunning, toServers, toTools, type RunRow } from './rows.js';
+import { toFinished, toRun, toRunning, toServers, toTools, traceText, type RunRow } from './rows.js';
 import { Signals } from './signals.js';
 import { Connection, fromText, readAddress, toText, type Address } from './valkey-connection.js';
 import { listenToValkey } from './valkey-listen.js';
@@ -277,6 +277,7 @@ class ValkeyStore implements Store {
         aboutOf(run),
         toText(run.arguments),
         upstream ?? '',
+        traceText(run) ?? '',
         toText(repeat?.key ?? ''),
         repeat?.windowMs ?? '',
         timeOf(now),
@@ -591,6 +592,7 @@ function rowOf(values: Values): RunRow {
     digest: fromText(about.digest!),
     definition: fromText(about.definition!),
     upstream: text.upstream,
+    trace: text.trace,
     submitted_at: Number(text.submitted_at),
     attempt: Number(text.attempt),
     started_at: number(text.started_at),

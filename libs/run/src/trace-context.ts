@@ -1,4 +1,4 @@
-/** Where a call comes from in the trace of its host, as W3C Trace Context writes it. */
+/** A place in a trace, as W3C Trace Context writes it: where a call, or a step of it, comes from. */
 export interface TraceContext {
   readonly traceparent: string;
   readonly tracestate?: string;
@@ -21,4 +21,17 @@ export function readTraceContext(from: { readonly [name: string]: unknown }): Tr
     /^[\t\x20-\x7e]+$/.test(tracestate) &&
     tracestateForm.test(tracestate);
   return { traceparent, ...(isStateGood && { tracestate }) };
+}
+
+/** The id that joins spans and log lines of a trace: 32 hex digits; undefined where there is no trace. */
+export function traceIdOf(trace: TraceContext | undefined): string | undefined {
+  return trace?.traceparent.split('-', 2)[1];
+}
+
+/** `meta` with the trace of the next hop in the place of any other (MCP `_meta`, SEP-414). */
+export function withTrace(
+  { traceparent: _parent, tracestate: _state, ...rest }: Readonly<Record<string, unknown>>,
+  trace: TraceContext | undefined,
+): Readonly<Record<string, unknown>> {
+  return { ...rest, ...trace };
 }
