@@ -8,12 +8,12 @@ import { describe, expect, test } from '@jest/globals';
 import { childEnvironment } from './child-environment.js';
 import { ChildGuard } from './child-guard.js';
 import { startChild, type ChildOptions } from './child-process.js';
+import { recordingLog } from './test-log.js';
 import {
   afterTest,
   connect,
   openGuard,
   processes,
-  recordingLog,
   runningIn,
   scriptedServer,
   send,

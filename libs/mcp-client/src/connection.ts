@@ -1,11 +1,11 @@
 import type { Progress } from '@holdfast/run';
+import type { ServerInfo } from './era.js';
 
-/** What both kinds of connection are to the rest of this library: Streamable HTTP and stdio. */
+/** What every kind of connection is to the rest of this library: Streamable HTTP, HTTP+SSE and stdio. */
 export interface Connection {
   /** The revision that both ends agreed on. */
   readonly protocolVersion: string;
-  /** What the server says of itself, for people. */
-  readonly serverInfo: { readonly name: string; readonly version: string } | undefined;
+  readonly serverInfo: ServerInfo | undefined;
   /** Whether requests of this connection can go out. False once it was lost or closed; it never comes back. */
   readonly isOpen: boolean;
 

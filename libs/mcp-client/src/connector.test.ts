@@ -11,8 +11,8 @@ import type { Diagnostic } from './diagnostic.js';
 import { connectionOpener } from './open-connection.js';
 import { parseServers } from './parse-servers.js';
 import type { ServerSettings } from './server-settings.js';
+import { silent } from './test-log.js';
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const closing: (() => Promise<unknown> | void)[] = [];
 
 afterEach(async () => {

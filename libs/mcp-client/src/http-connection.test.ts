@@ -2,8 +2,9 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { writeJson } from '@holdfast/run';
 import { ScriptableUpstream, tool, type Fault, type UpstreamScript } from '../../../test/servers/index.js';
 import { ConnectionFault, type OutgoingCall, type SendOptions, type Sent } from './connection.js';
-import type { Era } from './era.js';
+import { knownRevisions, type Era } from './era.js';
 import { connectHttp, type HttpConnection, type HttpOptions } from './http-connection.js';
+import { silent } from './test-log.js';
 
 const cleanUps: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -15,8 +16,6 @@ async function startUpstream(script: Partial<UpstreamScript> = {}): Promise<Scri
   cleanUps.push(() => upstream.close());
   return upstream;
 }
-
-const silent = { debug: () => {}, warn: () => {} };
 
 async function connect(url: string, options: Partial<HttpOptions> = {}): Promise<HttpConnection> {
   const connection = await connectHttp({
@@ -246,7 +245,8 @@ describe.each(eras)('a server of the %s era', (era) => {
     ['HTML', { kind: 'raw', headers: { 'Content-Type': 'text/html' }, body: '<p>' }, { kind: 'lost', why: 'dropped', reason: 'the answer (status 200) is neither JSON nor an event stream' }],
     ['202 without a body', { kind: 'status', status: 202, body: '' }, { kind: 'lost', why: 'dropped', reason: 'the answer (status 202) is neither JSON nor an event stream' }],
     ['F144: an unknown id', { kind: 'raw', body: '{"jsonrpc":"2.0","id":"other","result":{}}' }, { kind: 'lost', why: 'dropped', reason: 'the answer is to another request' }],
-    ['a result that is no object', { kind: 'raw', body: '{"jsonrpc":"2.0","id":{id},"result":5}' }, { kind: 'lost', why: 'dropped', reason: 'the answer is to another request' }],
+    ['a result that is no object', { kind: 'raw', body: '{"jsonrpc":"2.0","id":{id},"result":5}' }, { kind: 'result', result: 5 }],
+    ['no result and no error', { kind: 'raw', body: '{"jsonrpc":"2.0","id":{id}}' }, { kind: 'lost', why: 'dropped', reason: 'its answer has no result and no error' }],
     ['a stream that ends', { kind: 'drop-mid-stream' }, { kind: 'lost', why: 'dropped', reason: 'the stream ended before the answer' }],
     ['too much', { kind: 'raw', body: `"${'x'.repeat(70_000)}"` }, { kind: 'lost', why: 'dropped', reason: 'the answer is over the size limit' }],
     ['comments without an end', { kind: 'raw', headers: { 'Content-Type': 'text/event-stream' }, body: ': x\n'.repeat(20_000) }, { kind: 'lost', why: 'dropped', reason: 'the answer is over the size limit' }],
@@ -519,8 +519,8 @@ describe('the era', () => {
   );
 
   test.each([
-    ['2024-01-01', '127.0.0.1 speaks revision 2024-01-01, which we do not'],
-    ['<b>secret</b>', '127.0.0.1 speaks no revision of MCP that has a name, which we do not'],
+    ['2024-01-01', `127.0.0.1 speaks 2024-01-01; ${knownRevisions}`],
+    ['<b>secret</b>', `127.0.0.1 speaks an unknown revision; ${knownRevisions}`],
   ])('a revision that we do not speak is refused by name: %s', async (version, message) => {
     const upstream = await startUpstream({ era: 'legacy', legacyVersions: [version] });
     expect(await faultOf(upstream.url)).toMatchObject({ code: 'protocol', message });

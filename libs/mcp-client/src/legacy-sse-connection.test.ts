@@ -6,6 +6,7 @@ import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { ConnectionFault, type SendOptions, type Sent } from './connection.js';
 import { type HttpConnection, type HttpOptions } from './http-connection.js';
 import { connectLegacySse } from './legacy-sse-connection.js';
+import { silent } from './test-log.js';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -31,7 +32,7 @@ async function connect(url: string, options: Partial<HttpOptions> = {}): Promise
     guard: { allowLoopback: true, requireAllowedHosts: false, network: 'on' },
     connectTimeoutMs: 5_000,
     clientVersion: '1',
-    log: { debug: () => {}, warn: () => {} },
+    log: silent,
     ...options,
   });
   cleanUps.push(() => connection.close());

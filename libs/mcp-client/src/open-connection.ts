@@ -50,7 +50,7 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
         secrets: filled.secrets,
         environment: placeholders.environment,
         guard: children,
-        clientInfo: { name: 'holdfast', version },
+        clientVersion: version,
         connectTimeoutMs,
         signal,
         log,
