@@ -42,7 +42,13 @@ export {
 export { paramHeadersOf } from './param-headers.js';
 export { recordResult, type RecordedResult } from './result.js';
 export { compileSchema, type JsonSchema, type Problem, type SchemaCheck } from './schema.js';
-export type { ApprovalMode, ServerCatalogue, ServerRules, UpstreamTool } from './server-catalogue.js';
+export {
+  defaultRules,
+  type ApprovalMode,
+  type ServerCatalogue,
+  type ServerRules,
+  type UpstreamTool,
+} from './server-catalogue.js';
 export {
   recordUpstreamResult,
   type RecordedUpstreamResult,

@@ -43,6 +43,21 @@ export interface ServerRules {
   readonly descriptionPrefix: boolean;
 }
 
+/** The rules of a server whose operator says nothing (BEHAVIOURS 145-147). */
+export const defaultRules: ServerRules = {
+  timeoutMs: 60_000,
+  retry: 2,
+  concurrency: 16,
+  overrides: {},
+  trustHints: true,
+  requiresApproval: [],
+  autoApprove: [],
+  approvalMode: 'guarded',
+  resultMode: 'passthrough',
+  maxResultBytes: 4 * 1024 * 1024,
+  descriptionPrefix: true,
+};
+
 export type ApprovalMode = 'guarded' | 'ask' | 'allow-reads' | 'allow-all';
 
 /** A tool as an upstream published it, in the parts that we use. */
