@@ -158,7 +158,7 @@ async function route(
  * Whether the call under this claim may have been sent. After `false` it never will be, and the
  * claim has another token. Undefined when the attempt was stopped or the claim is no longer good.
  */
-export async function takeBack(
+async function takeBack(
   held: HeldClaim,
   runs: RunStore,
   log: ToolLog,

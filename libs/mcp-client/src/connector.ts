@@ -1,18 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  ensureError,
-  type Principal,
-  type Progress,
-  type UpstreamOutcome,
-  type UpstreamRequest,
-} from '@holdfast/run';
+import { ensureError, type Progress, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import type { ServerCatalogue } from '@holdfast/tools';
-import type { Connection } from './connection.js';
 import type { Log } from './log.js';
 import type { Diagnostic } from './diagnostic.js';
 import type { ConnectorObserver } from './observer.js';
+import type { OpenConnection } from './open-connection.js';
 import { serverIdentity, serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';
 import { UpstreamServer } from './server.js';
@@ -31,11 +25,7 @@ export interface ConnectorParts {
   readonly address: string;
   /** How long a silent connector keeps its servers. */
   readonly leaseMs: number;
-  readonly open: (
-    settings: ServerSettings,
-    principal: Principal | null,
-    signal: AbortSignal,
-  ) => Promise<Connection>;
+  readonly open: OpenConnection;
   readonly log: Log;
   readonly observer: ConnectorObserver;
   readonly diagnose: (diagnostic: Diagnostic) => void;
@@ -72,6 +62,9 @@ export class Connector {
   /** Until when by `performance.now()` a lease is certainly ours, by name of the lease. */
   readonly #ownedUntil = new Map<string, number>();
   #ownedByOthers: ReadonlySet<string> = new Set();
+  /** The servers that have tools in the store, and the revision of its catalogue that says so. */
+  #offering: readonly ServerCatalogue[] = [];
+  #revision: number | undefined;
   readonly #stopping = new AbortController();
   #beating: Promise<void> | undefined;
   #isDraining = false;
@@ -321,9 +314,6 @@ export class Connector {
       log.info({ server: server.id }, 'server retired');
     }
   }
-
-  #revision: number | undefined;
-  #offering: readonly ServerCatalogue[] = [];
 
   /**
    * Takes no more calls, ends those that it has, for `patienceMs` at most, and gives its servers up, each

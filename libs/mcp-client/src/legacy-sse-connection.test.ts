@@ -185,12 +185,18 @@ describe('no connection comes', () => {
     [503, 'unreachable'],
   ])('of a server that answers GET with %i', async (status, code) => {
     const { url } = await serve((_req, res) => void res.writeHead(status).end());
-    expect(await faultOf(url)).toMatchObject({ code, status });
+    expect(await faultOf(url)).toMatchObject({
+      code,
+      message: `127.0.0.1 answered with status ${status}`,
+    });
   });
 
   test('of a server that refuses the handshake', async () => {
     const { url } = await scripted('event: endpoint\ndata: /messages\n\n', 403);
-    expect(await faultOf(url)).toMatchObject({ code: 'auth', status: 403 });
+    expect(await faultOf(url)).toMatchObject({
+      code: 'auth',
+      message: '127.0.0.1 answered with status 403',
+    });
   });
 
   test('of an event without an end', async () => {

@@ -33,7 +33,6 @@ const http = (url: string, headers: Record<string, string> = {}): HttpSettings =
   kind: 'http',
   url,
   headers,
-  allowHttp: false,
 });
 
 describe('placeholders', () => {

@@ -25,8 +25,6 @@ export interface HttpSettings {
   readonly kind: 'http' | 'sse';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Plain http beyond loopback, for a host in `allowedHosts` (BEHAVIOURS 142). */
-  readonly allowHttp: boolean;
   readonly allowedHosts?: readonly string[];
   /** A module whose default export gives headers for a caller; then each caller has a connection of his own (BEHAVIOURS 121). */
   readonly credentialsModule?: string;

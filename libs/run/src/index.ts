@@ -11,21 +11,13 @@ export {
   type Outcome,
   type RunErrorCode,
 } from './errors.js';
-export {
-  invalidArguments,
-  maxTokenLength,
-  readArguments,
-  readToken,
-  type Arguments,
-  type Token,
-} from './idempotency.js';
-export { exactNumber, formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
+export { invalidArguments, readArguments, readToken, type Arguments, type Token } from './idempotency.js';
+export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
 export {
   afterLostAttempt,
   afterLostUpstreamAttempt,
   afterUpstream,
-  maxLostAttempts,
   type AfterUpstream,
   type OnCrash,
   type UpstreamAttempt,

@@ -18,17 +18,10 @@ export {
   type ToolInput,
   type ToolSpec,
 } from './define-tool.js';
-export { fingerprintOf, readListedTool, type UnfitTool } from './fingerprint.js';
+export { readListedTool, type UnfitTool } from './fingerprint.js';
+export { listedOutputSchema, listedSchema, withoutHeaderWishes, type ListedSchema } from './listed-schema.js';
+export { passedOnMeta } from './meta.js';
 export {
-  listedOutputSchema,
-  listedSchema,
-  maxListedSchemaBytes,
-  withoutHeaderWishes,
-  type ListedSchema,
-} from './listed-schema.js';
-export { passedOnMeta, returnedMeta, type Meta } from './meta.js';
-export {
-  isReservedName,
   leastLongestName,
   longestName,
   namingStyles,
