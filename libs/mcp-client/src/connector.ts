@@ -1,6 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ensureError, type Progress, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
+import {
+  ensureError,
+  leaseName,
+  serverOfLease,
+  type UpstreamOutcome,
+  type UpstreamRequest,
+  type UpstreamWaiter,
+} from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import type { ServerCatalogue } from '@holdfast/tools';
 import type { Log } from './log.js';
@@ -44,7 +51,7 @@ export interface MissingServer {
 interface Wanted {
   readonly settings: ServerSettings;
   readonly entry: Omit<ServerCatalogue, 'tools'>;
-  /** What is owned in the store: the key, or for a server that every connector may serve the key and this connector. */
+  /** What of it is owned in the store (`leaseName`). */
   readonly lease: string;
 }
 
@@ -84,10 +91,8 @@ export class Connector {
           const key = serverKey(settings.id, settings.transport);
           const { id, name, rules } = settings;
           const entry = { key, id, name, identity: serverIdentity(settings.transport), rules };
-          return [
-            key,
-            { settings, entry, lease: settings.placement === 'every' ? `${key}#${this.#id}` : key },
-          ];
+          const lease = settings.placement === 'every' ? leaseName(key, this.#id) : leaseName(key);
+          return [key, { settings, entry, lease }];
         }),
     );
     this.#tellCollisions();
@@ -126,13 +131,7 @@ export class Connector {
   }
 
   /** @throws NotOwner, and whatever the store threw: then nobody knows what became of the call, and the dispatch mark tells */
-  async call(
-    request: UpstreamRequest,
-    {
-      signal,
-      onProgress,
-    }: { readonly signal: AbortSignal; readonly onProgress: (progress: Progress) => void },
-  ): Promise<UpstreamOutcome> {
+  async call(request: UpstreamRequest, waiter: UpstreamWaiter): Promise<UpstreamOutcome> {
     const lease = this.#wanted.get(request.server)?.lease;
     const server = this.#servers.get(request.server);
     const isOwned = (): boolean => lease !== undefined && this.#owns(lease);
@@ -144,11 +143,10 @@ export class Connector {
     assertOwned();
     const startedAt = performance.now();
     const outcome = await server!.call(request, {
-      signal,
-      onProgress,
+      ...waiter,
       assertOwned,
       isOwned,
-      mark: () => this.#mark(request, isOwned, signal),
+      mark: () => this.#mark(request, isOwned, waiter.signal),
     });
     const seconds = (performance.now() - startedAt) / 1000;
     this.#parts.observer.called({ server: server!.id, outcome: outcome.kind, seconds });
@@ -307,7 +305,7 @@ export class Connector {
     }
     const unwanted = this.#offering.filter(({ key }) => !this.#wanted.has(key));
     if (unwanted.length === 0) return;
-    const owned = new Set([...(await store.servers.owners()).keys()].map((lease) => lease.split('#', 1)[0]));
+    const owned = new Set([...(await store.servers.owners()).keys()].map(serverOfLease));
     for (const server of unwanted) {
       if (owned.has(server.key)) continue;
       await store.servers.publish({ ...server, tools: [] });

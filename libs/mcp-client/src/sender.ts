@@ -1,9 +1,9 @@
 import {
   parseJson,
   type CallErrorName,
-  type Progress,
   type UpstreamOutcome,
   type UpstreamRequest,
+  type UpstreamWaiter,
 } from '@holdfast/run';
 import {
   compileUntrustedSchema,
@@ -27,9 +27,7 @@ export interface SendParts {
   readonly toolOf: (name: string) => UpstreamTool | undefined;
 }
 
-export interface CallOptions {
-  readonly signal: AbortSignal;
-  readonly onProgress: (progress: Progress) => void;
+export interface CallOptions extends UpstreamWaiter {
   /**
    * Makes the dispatch mark, and makes sure that the server is still ours. Awaited just before the first byte
    * of a call leaves.

@@ -1,4 +1,4 @@
-export { endsOfCancel } from './cancel.js';
+export { endsOfCancel, type CancelEnds } from './cancel.js';
 export { systemClock, type Clock } from './clock.js';
 export {
   callErrorNames,
@@ -39,7 +39,10 @@ export type { ToolClass } from './tool-class.js';
 export {
   everyLane,
   laneOf,
+  leaseName,
+  serverOfLease,
   type UpstreamOutcome,
   type UpstreamRequest,
   type UpstreamTarget,
+  type UpstreamWaiter,
 } from './upstream.js';
