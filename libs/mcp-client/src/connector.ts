@@ -44,7 +44,7 @@ const leastPauseMs = 100;
 export interface MissingServer {
   readonly id: string;
   readonly reason: string;
-  /** Its attempts at the start have failed; it is tried again in the background. */
+  /** Its first tries to connect have failed; it is tried again in the background. */
   readonly isGivenUp: boolean;
 }
 

@@ -47,6 +47,17 @@ class NotMarked extends Error {
     super('the call is not ours to send');
     this.why = why;
   }
+
+  outcome(server: string): UpstreamOutcome {
+    switch (this.why) {
+      case 'stale':
+        return notSent('MCPConnectionError', 'another attempt has the call');
+      case 'late':
+        return notSent('MCPServerUnavailable', `${server} went to another connector; the call was not sent`);
+      case 'lost':
+        return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
+    }
+  }
 }
 
 /**
@@ -136,11 +147,8 @@ export class Sender {
           },
         );
       } catch (error) {
-        if (!(error instanceof NotMarked)) throw error;
-        if (error.why === 'stale') return notSent('MCPConnectionError', 'another attempt has the call');
-        if (error.why === 'late')
-          return notSent('MCPServerUnavailable', `${name} went to another connector; the call was not sent`);
-        return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
+        if (error instanceof NotMarked) return error.outcome(name);
+        throw error;
       } finally {
         release();
       }
