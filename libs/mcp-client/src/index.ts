@@ -1,4 +1,4 @@
-export { ChildGuard } from './child-guard.js';
+export { ChildGuard } from './stdio/child-guard.js';
 export { Connector, NotOwner } from './connector.js';
 export type { Diagnostic } from './diagnostic.js';
 export { connectionOpener } from './open-connection.js';

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Environment } from './child-environment.js';
+import type { Environment } from './stdio/child-environment.js';
 import { ConnectionFault } from './connection.js';
 import { isPrivateName, isReservedName } from './environment-names.js';
 import type { HttpSettings, StdioSettings } from './server-settings.js';

@@ -1,5 +1,5 @@
-import { isPrivateName, isReservedName } from './environment-names.js';
-import type { StdioSettings } from './server-settings.js';
+import { isPrivateName, isReservedName } from '../environment-names.js';
+import type { StdioSettings } from '../server-settings.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

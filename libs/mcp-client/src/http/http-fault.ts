@@ -1,4 +1,4 @@
-import { ConnectionFault, type ConnectionFaultCode } from './connection.js';
+import { ConnectionFault, type ConnectionFaultCode } from '../connection.js';
 import type { Reply } from './http-peer.js';
 
 /**

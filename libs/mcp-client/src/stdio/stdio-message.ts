@@ -1,5 +1,5 @@
 import { TextDecoder } from 'node:util';
-import { ourId, readMessages, type RpcMessage } from './json-rpc.js';
+import { ourId, readMessages, type RpcMessage } from '../json-rpc.js';
 
 type AnswerMessage = Extract<RpcMessage, { kind: 'answer' }>;
 

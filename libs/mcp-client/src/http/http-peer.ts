@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Progress } from '@holdfast/run';
-import type { Era } from './era.js';
+import type { Era } from '../era.js';
 import { headerValue } from './header-value.js';
 import { BodyFault, discard, readEvents, readText, type ByteBudget, type ServerEvent } from './http-body.js';
 import type { HttpWire, WireAnswer, WireRequest } from './http-wire.js';
@@ -14,7 +14,7 @@ import {
   type BrokenAnswer,
   type RpcAnswer,
   type RpcMessage,
-} from './json-rpc.js';
+} from '../json-rpc.js';
 
 /** One request of ours. */
 export interface Question extends Pick<

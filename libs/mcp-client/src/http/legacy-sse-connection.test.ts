@@ -3,10 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
-import { ConnectionFault, type SendOptions, type Sent } from './connection.js';
+import { ConnectionFault, type SendOptions, type Sent } from '../connection.js';
 import { type HttpConnection, type HttpOptions } from './http-connection.js';
 import { connectLegacySse } from './legacy-sse-connection.js';
-import { silent } from './test-log.js';
+import { silent } from '../test-log.js';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -1,5 +1,5 @@
 import type { AddressGuard } from './address-guard.js';
-import { ConnectionFault } from './connection.js';
+import { ConnectionFault } from '../connection.js';
 import { discard, readEvents } from './http-body.js';
 import { refusedFault, thrownFault } from './http-fault.js';
 import {
@@ -12,7 +12,7 @@ import {
   type Reply,
 } from './http-peer.js';
 import type { HttpWire, WireAnswer } from './http-wire.js';
-import { ourId, type RpcAnswer } from './json-rpc.js';
+import { ourId, type RpcAnswer } from '../json-rpc.js';
 
 interface StreamOptions {
   readonly host: string;

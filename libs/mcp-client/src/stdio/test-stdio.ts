@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach } from '@jest/globals';
 import { ChildGuard } from './child-guard.js';
-import type { Connection, OutgoingCall, SendOptions, Sent } from './connection.js';
-import type { StdioSettings } from './server-settings.js';
+import type { Connection, OutgoingCall, SendOptions, Sent } from '../connection.js';
+import type { StdioSettings } from '../server-settings.js';
 import { connectStdio, type StdioOptions } from './stdio-connection.js';
-import { silent } from './test-log.js';
+import { silent } from '../test-log.js';
 
 export const scriptedServer = fileURLToPath(
-  new URL('../../../test/servers/stdio-upstream.mjs', import.meta.url),
+  new URL('../../../../test/servers/stdio-upstream.mjs', import.meta.url),
 );
 
 const cleanups: (() => unknown)[] = [];

@@ -1,6 +1,6 @@
 import { systemClock, type Clock, type Progress } from '@holdfast/run';
 import { ByteLines } from './byte-lines.js';
-import { CallWait, gaveUp } from './call-wait.js';
+import { CallWait, gaveUp } from '../call-wait.js';
 import { startChild, type ChildOptions, type UpstreamChild } from './child-process.js';
 import {
   ConnectionFault,
@@ -8,7 +8,7 @@ import {
   type OutgoingCall,
   type SendOptions,
   type Sent,
-} from './connection.js';
+} from '../connection.js';
 import {
   initializeParams,
   knownRevisions,
@@ -19,7 +19,7 @@ import {
   readServerInfo,
   revisionName,
   type ServerInfo,
-} from './era.js';
+} from '../era.js';
 import {
   isObject,
   ourId,
@@ -29,8 +29,8 @@ import {
   writeReply,
   type RpcAnswer,
   type RpcMessage,
-} from './json-rpc.js';
-import type { Log } from './log.js';
+} from '../json-rpc.js';
+import type { Log } from '../log.js';
 import { NoiseCount } from './noise-count.js';
 import { readLine, readTooLong } from './stdio-message.js';
 

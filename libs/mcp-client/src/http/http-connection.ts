@@ -1,22 +1,22 @@
 import { Agent } from 'undici';
 import { AddressGuard, hostOf, type GuardSettings, type Resolver } from './address-guard.js';
-import { CallWait } from './call-wait.js';
+import { CallWait } from '../call-wait.js';
 import {
   ConnectionFault,
   type Connection,
   type OutgoingCall,
   type SendOptions,
   type Sent,
-} from './connection.js';
-import { modernMeta, type Era, type ServerInfo } from './era.js';
+} from '../connection.js';
+import { modernMeta, type Era, type ServerInfo } from '../era.js';
 import { headerValue } from './header-value.js';
 import { networkReason, refusedFault, thrownFault } from './http-fault.js';
 import { shakeHands, type Agreement, type HandshakeOptions } from './http-handshake.js';
 import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
 import { HttpWire } from './http-wire.js';
-import { writeCall, writeMessage } from './json-rpc.js';
-import type { Log } from './log.js';
+import { writeCall, writeMessage } from '../json-rpc.js';
+import type { Log } from '../log.js';
 import { methodNotFound, modernResult, sentOfStatus, unsupportedVersion } from './http-sent.js';
 
 export interface HttpOptions {

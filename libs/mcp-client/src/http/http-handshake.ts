@@ -1,4 +1,4 @@
-import { ConnectionFault } from './connection.js';
+import { ConnectionFault } from '../connection.js';
 import {
   initializeParams,
   knownRevisions,
@@ -10,10 +10,10 @@ import {
   revisionName,
   type Era,
   type ServerInfo,
-} from './era.js';
+} from '../era.js';
 import { refusedFault, thrownFault } from './http-fault.js';
 import { maxSmallAnswerBytes, type HttpPeer, type Manner, type Reply } from './http-peer.js';
-import { isObject, writeMessage } from './json-rpc.js';
+import { isObject, writeMessage } from '../json-rpc.js';
 
 /** What both ends agreed on. */
 export interface Agreement extends Manner {

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { writeJson } from '@holdfast/run';
-import type { Sent } from './connection.js';
-import { recordingLog } from './test-log.js';
+import type { Sent } from '../connection.js';
+import { recordingLog } from '../test-log.js';
 import { connect, runningIn, send, stdioSettings, structured, until } from './test-stdio.js';
 
 interface Echo {

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { writeJson } from '@holdfast/run';
-import { ScriptableUpstream, tool, type Fault, type UpstreamScript } from '../../../test/servers/index.js';
-import { ConnectionFault, type OutgoingCall, type SendOptions, type Sent } from './connection.js';
-import { knownRevisions, type Era } from './era.js';
+import { ScriptableUpstream, tool, type Fault, type UpstreamScript } from '../../../../test/servers/index.js';
+import { ConnectionFault, type OutgoingCall, type SendOptions, type Sent } from '../connection.js';
+import { knownRevisions, type Era } from '../era.js';
 import { connectHttp, type HttpConnection, type HttpOptions } from './http-connection.js';
-import { silent } from './test-log.js';
+import { silent } from '../test-log.js';
 
 const cleanUps: (() => Promise<void>)[] = [];
 afterEach(async () => {
