@@ -1,7 +1,7 @@
 import { parseDocument } from 'yaml';
 import type { ApprovalMode } from '@holdfast/tools';
 import type { Diagnostic, DiagnosticRule } from './diagnostic.js';
-import { isReservedName } from './environment-names.js';
+import { isReservedName } from './environment.js';
 import { hasPlaceholderInAuthority, placeholderProblem } from './placeholders.js';
 import { problemsOf, serverEntry, type ServerEntry } from './server-entry.js';
 import { serverKey } from './server-identity.js';

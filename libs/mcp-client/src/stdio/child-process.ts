@@ -1,6 +1,7 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { childEnvironment, type Environment } from './child-environment.js';
+import type { Environment } from '../environment.js';
+import { childEnvironment } from './child-environment.js';
 import type { ChildGuard } from './child-guard.js';
 import { ConnectionFault } from '../connection.js';
 import type { StdioSettings } from '../server-settings.js';
