@@ -16,8 +16,8 @@ registerHooks({
   },
 });
 
-const { startChild } = await import(fileURLToPath(new URL('mcp-client/src/child-process.ts', libs)));
-const { ChildGuard } = await import(fileURLToPath(new URL('mcp-client/src/child-guard.ts', libs)));
+const { startChild } = await import(fileURLToPath(new URL('mcp-client/src/stdio/child-process.ts', libs)));
+const { ChildGuard } = await import(fileURLToPath(new URL('mcp-client/src/stdio/child-guard.ts', libs)));
 
 const [command, ...args] = process.argv.slice(2);
 const guard = new ChildGuard({ log: console });

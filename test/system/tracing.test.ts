@@ -113,9 +113,10 @@ test('lines about a run carry its id and that of its trace in every service', as
   const { id: runId } = runOf(await host.call('docs__search', {}, { meta: { traceparent } }));
   const lines = await until(() => {
     const found = own.fleet.services.flatMap(({ log }) => log).filter((line) => line['runId'] === runId);
-    return found.length >= 3 ? found : undefined;
+    return found.length >= 4 ? found : undefined;
   });
   expect(lines.map(({ service, msg }) => `${String(service)}: ${String(msg)}`).sort()).toEqual([
+    'connector: call dispatched',
     'connector: call over',
     'gateway: call accepted',
     'worker: attempt finished',

@@ -53,12 +53,20 @@ export class CallsController {
     return new Observable((events) => {
       if (!hasToken(security, metadata))
         return void events.error(
-          refusal(status.UNAUTHENTICATED, 'the token of this connector is another one'),
+          refusal(
+            status.UNAUTHENTICATED,
+            'the token is not the one of this connector; give both services one HOLDFAST_CONNECTOR_TOKEN',
+          ),
         );
       const gone = new AbortController();
       const ready = connector();
       if (ready === undefined)
-        return void events.error(refusal(status.UNAVAILABLE, 'this connector has not reached the store yet'));
+        return void events.error(
+          refusal(
+            status.UNAVAILABLE,
+            'this connector has not reached its store yet; it tries again by itself',
+          ),
+        );
       const request = fromCallMessage(message);
       const span = startSpan(rpcMethod, {
         kind: 'server',

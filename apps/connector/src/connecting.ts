@@ -98,7 +98,7 @@ export class Connecting {
 
   /**
    * Resolves once every required server is connected, and the process is ready then.
-   * @throws Error naming those whose attempts at the start have failed (BEHAVIOURS X7)
+   * @throws Error naming those whose first tries to connect have failed (BEHAVIOURS X7)
    */
   async requiredServers(): Promise<void> {
     while (!this.#isStopped) {

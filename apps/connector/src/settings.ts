@@ -86,7 +86,6 @@ function addressProblem(text: string): string | undefined {
 }
 
 export type ConnectingSettings = SettingsOf<typeof connectingSettings> & { readonly stdioEnabled: boolean };
-export type ConnectorSettings = SettingsOf<typeof connectorSettings>;
 
 export const connectorRules: readonly SettingsRule[] = [
   ...rpcRules,

@@ -11,12 +11,13 @@ import { loadSync } from '@grpc/proto-loader';
 import {
   endSpan,
   readTraceContext,
+  serverOfLease,
   startSpan,
   traceOf,
   withTrace,
-  type Progress,
   type UpstreamOutcome,
   type UpstreamRequest,
+  type UpstreamWaiter,
 } from '@holdfast/run';
 import type { ServerOwner, Store } from '@holdfast/store';
 import { callMetadata, clientCredentials, type RpcSecurity } from './credentials.js';
@@ -42,11 +43,6 @@ export interface ConnectorClientParts {
   readonly tlsName?: string | undefined;
 }
 
-interface CallOptions {
-  readonly signal: AbortSignal;
-  readonly onProgress: (progress: Progress) => void;
-}
-
 interface ConnectorStub extends Client {
   call(message: CallMessage, metadata: Metadata): ClientReadableStream<EventMessage>;
 }
@@ -62,6 +58,7 @@ export class ConnectorClient {
   readonly #tlsName: string | undefined;
   readonly #Stub: ServiceClientConstructor;
   readonly #stubs = new Map<string, ConnectorStub>();
+  /** By name of the lease. */
   #owners: ReadonlyMap<string, ServerOwner> = new Map();
   #readAt = -Infinity;
   #reading: Promise<void> | undefined;
@@ -81,7 +78,7 @@ export class ConnectorClient {
   }
 
   /** Rejects when no owner is known, or when the call to it failed in any way. */
-  async call(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
+  async call(request: UpstreamRequest, options: UpstreamWaiter): Promise<UpstreamOutcome> {
     const span = startSpan(rpcMethod, {
       kind: 'client',
       parent: readTraceContext(request.meta),
@@ -100,7 +97,7 @@ export class ConnectorClient {
     }
   }
 
-  async #call(request: UpstreamRequest, { signal, onProgress }: CallOptions): Promise<UpstreamOutcome> {
+  async #call(request: UpstreamRequest, { signal, onProgress }: UpstreamWaiter): Promise<UpstreamOutcome> {
     const owner = await this.#ownerOf(request.server);
     if (owner === undefined) {
       this.#readAt = -Infinity;
@@ -134,16 +131,14 @@ export class ConnectorClient {
     return outcome;
   }
 
-  /** One of the owners: a server that every connector may serve has several, under its key and `#`. */
+  /** One of the owners: a server that every connector may serve has several. */
   async #ownerOf(server: string): Promise<ServerOwner | undefined> {
     if (performance.now() - this.#readAt > ownersAgeMs) {
       this.#reading ??= this.#readOwners().finally(() => (this.#reading = undefined));
       await this.#reading;
     }
-    const owner = this.#owners.get(server);
-    if (owner !== undefined) return owner;
-    const several = [...this.#owners].filter(([lease]) => lease.startsWith(`${server}#`));
-    return several[Math.floor(Math.random() * several.length)]?.[1];
+    const owners = [...this.#owners].filter(([lease]) => serverOfLease(lease) === server);
+    return owners[Math.floor(Math.random() * owners.length)]?.[1];
   }
 
   async #readOwners(): Promise<void> {

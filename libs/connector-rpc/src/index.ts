@@ -1,12 +1,5 @@
 export { ConnectorClient, type ConnectorClientParts } from './connector-client.js';
-export {
-  callMetadata,
-  clientCredentials,
-  hasToken,
-  serverCredentials,
-  type RpcSecurity,
-  type TlsFiles,
-} from './credentials.js';
+export { hasToken, serverCredentials, type RpcSecurity, type TlsFiles } from './credentials.js';
 export {
   fromCallMessage,
   heartbeatEvent,

@@ -10,7 +10,7 @@ import {
   type UpstreamRequest,
 } from '@holdfast/run';
 import { openStore, type Store } from '@holdfast/store';
-import type { ServerCatalogue, ServerRules } from '@holdfast/tools';
+import { defaultRules, type ServerCatalogue, type ServerRules } from '@holdfast/tools';
 import type { Upstreams } from './upstreams.js';
 import { Worker, type WorkerSettings } from './worker.js';
 
@@ -22,20 +22,6 @@ afterEach(async () => {
   await Promise.all(workers.splice(0).map((worker) => worker.stop(0)));
   await Promise.all(stores.splice(0).map((store) => store.close()));
 });
-
-const rules: ServerRules = {
-  timeoutMs: 60_000,
-  retry: 2,
-  concurrency: 16,
-  overrides: {},
-  trustHints: true,
-  requiresApproval: [],
-  autoApprove: [],
-  approvalMode: 'guarded',
-  resultMode: 'passthrough',
-  maxResultBytes: 4_194_304,
-  descriptionPrefix: true,
-};
 
 const tool = (name: string, annotations?: Record<string, unknown>): ServerCatalogue['tools'][number] => ({
   name,
@@ -49,7 +35,7 @@ const catalogue = (change: Partial<ServerRules> = {}, key = 'gh_00000001'): Serv
   id: 'gh',
   name: 'GitHub',
   identity: '00000001',
-  rules: { ...rules, ...change },
+  rules: { ...defaultRules, ...change },
   tools: [tool('pay'), tool('look', { readOnlyHint: true }), tool('wipe', { destructiveHint: true })],
 });
 

@@ -52,10 +52,10 @@ const routingMs = 30_000;
 /**
  * One execution of a run that calls an upstream. Resolves as `attemptRun` does, and never rejects.
  *
- * A call that may not be sent again is sent under its dispatch mark only. When nobody knows what
- * became of it, because the connector died or could not be reached, the claim token is taken back:
- * where that goes, the mark is not there and nobody can make it any more, so it was not sent and is
- * brought to the next owner; where it does not, the call may have run (BEHAVIOURS X11).
+ * A write is sent under its dispatch mark only. When nobody knows what became of a call, because the
+ * connector died or could not be reached, the claim token is taken back: where that goes, the mark is not
+ * there and nobody can make it any more, so no write was sent and the call is brought to the next owner;
+ * where it does not, the call may have run (BEHAVIOURS X11).
  */
 export async function attemptUpstream(input: UpstreamAttemptInput): Promise<RunEnd | undefined> {
   const { held, server, stop } = input;
@@ -121,7 +121,7 @@ const reasons = {
   mode: 'the approval mode asks for tools like it',
 } as const;
 
-/** Brings a call to the owner of its server, for as long as it certainly was not sent. Undefined when the attempt was stopped. */
+/** Brings a call to the owner of its server, for as long as no write can have been sent. Undefined when the attempt was stopped. */
 async function route(
   { held, upstreams, runs, log, stop, report }: UpstreamAttemptInput,
   request: () => UpstreamRequest,
@@ -159,10 +159,10 @@ async function route(
 }
 
 /**
- * Whether the call under this claim may have been sent. After `false` it never will be, and the
- * claim has another token. Undefined when the attempt was stopped or the claim is no longer good.
+ * Whether a write under this claim may have been sent. After `false` none ever will be, and the claim
+ * has another token. Undefined when the attempt was stopped or the claim is no longer good.
  */
-export async function takeBack(
+async function takeBack(
   held: HeldClaim,
   runs: RunStore,
   log: ToolLog,

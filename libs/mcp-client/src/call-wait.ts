@@ -1,4 +1,7 @@
-/** How long a call is waited for, and why no longer. */
+/** Why nothing more is waited for, where nobody waits. */
+export const gaveUp = 'the caller gave up';
+
+/** How long an answer is waited for, and why no longer. */
 export class CallWait {
   readonly signal: AbortSignal;
   readonly #ending = new AbortController();
@@ -16,15 +19,13 @@ export class CallWait {
     }
   }
 
-  /** Undefined while the call is waited for. */
+  /** Undefined while the answer is waited for. */
   get why(): 'timeout' | 'aborted' | undefined {
     return this.#why;
   }
 
   get reason(): string {
-    return this.#why === 'timeout'
-      ? `no answer within ${this.#timeoutMs} ms`
-      : 'the call was given up before its answer';
+    return this.#why === 'timeout' ? `no answer within ${this.#timeoutMs} ms` : gaveUp;
   }
 
   /** The time runs from the first byte; a redirect does not start it anew. */

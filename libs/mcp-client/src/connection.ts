@@ -1,11 +1,11 @@
 import type { Progress } from '@holdfast/run';
+import type { ServerInfo } from './era.js';
 
-/** What both kinds of connection are to the rest of this library: Streamable HTTP and stdio. */
+/** What every kind of connection is to the rest of this library: Streamable HTTP, HTTP+SSE and stdio. */
 export interface Connection {
   /** The revision that both ends agreed on. */
   readonly protocolVersion: string;
-  /** What the server says of itself, for people. */
-  readonly serverInfo: { readonly name: string; readonly version: string } | undefined;
+  readonly serverInfo: ServerInfo | undefined;
   /** Whether requests of this connection can go out. False once it was lost or closed; it never comes back. */
   readonly isOpen: boolean;
 
@@ -63,18 +63,11 @@ export type Sent =
 /** Why there is no connection, or no list. The message names no secret and quotes no body of an upstream. */
 export class ConnectionFault extends Error {
   readonly code: ConnectionFaultCode;
-  /** The HTTP status, where there was one. */
-  readonly status: number | undefined;
 
-  constructor(
-    code: ConnectionFaultCode,
-    message: string,
-    { status, ...options }: ErrorOptions & { readonly status?: number } = {},
-  ) {
+  constructor(code: ConnectionFaultCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'ConnectionFault';
     this.code = code;
-    this.status = status;
   }
 }
 
@@ -94,10 +87,8 @@ export type ConnectionFaultCode =
 
 /** The same fault, with the name of its server in the message. */
 export function naming(server: string, fault: ConnectionFault): ConnectionFault {
-  const { code, message, status } = fault;
-  if (message.includes(server)) return fault;
-  return new ConnectionFault(code, `${server}: ${message}`, {
-    cause: fault,
-    ...(status !== undefined && { status }),
-  });
+  const { code, message } = fault;
+  return message.includes(server)
+    ? fault
+    : new ConnectionFault(code, `${server}: ${message}`, { cause: fault });
 }

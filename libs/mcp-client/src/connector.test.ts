@@ -5,14 +5,14 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { freshRunId, laneOf, type UpstreamOutcome } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
 import { ScriptableUpstream, tool, type UpstreamScript } from '../../../test/servers/index.ts';
-import { ChildGuard } from './child-guard.js';
+import { ChildGuard } from './stdio/child-guard.js';
 import { Connector, NotOwner } from './connector.js';
 import type { Diagnostic } from './diagnostic.js';
 import { connectionOpener } from './open-connection.js';
 import { parseServers } from './parse-servers.js';
 import type { ServerSettings } from './server-settings.js';
+import { silent } from './test-log.js';
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const closing: (() => Promise<unknown> | void)[] = [];
 
 afterEach(async () => {

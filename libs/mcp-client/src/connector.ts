@@ -2,17 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ensureError,
-  type Principal,
-  type Progress,
+  leaseName,
+  serverOfLease,
   type UpstreamOutcome,
   type UpstreamRequest,
+  type UpstreamWaiter,
 } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import type { ServerCatalogue } from '@holdfast/tools';
-import type { Connection } from './connection.js';
 import type { Log } from './log.js';
 import type { Diagnostic } from './diagnostic.js';
 import type { ConnectorObserver } from './observer.js';
+import type { OpenConnection } from './open-connection.js';
 import { serverIdentity, serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';
 import { UpstreamServer } from './server.js';
@@ -31,11 +32,7 @@ export interface ConnectorParts {
   readonly address: string;
   /** How long a silent connector keeps its servers. */
   readonly leaseMs: number;
-  readonly open: (
-    settings: ServerSettings,
-    principal: Principal | null,
-    signal: AbortSignal,
-  ) => Promise<Connection>;
+  readonly open: OpenConnection;
   readonly log: Log;
   readonly observer: ConnectorObserver;
   readonly diagnose: (diagnostic: Diagnostic) => void;
@@ -47,14 +44,14 @@ const leastPauseMs = 100;
 export interface MissingServer {
   readonly id: string;
   readonly reason: string;
-  /** Its attempts at the start have failed; it is tried again in the background. */
+  /** Its first tries to connect have failed; it is tried again in the background. */
   readonly isGivenUp: boolean;
 }
 
 interface Wanted {
   readonly settings: ServerSettings;
   readonly entry: Omit<ServerCatalogue, 'tools'>;
-  /** What is owned in the store: the key, or for a server that every connector may serve the key and this connector. */
+  /** What of it is owned in the store (`leaseName`). */
   readonly lease: string;
 }
 
@@ -72,6 +69,9 @@ export class Connector {
   /** Until when by `performance.now()` a lease is certainly ours, by name of the lease. */
   readonly #ownedUntil = new Map<string, number>();
   #ownedByOthers: ReadonlySet<string> = new Set();
+  /** The servers that have tools in the store, and the revision of its catalogue that says so. */
+  #offering: readonly ServerCatalogue[] = [];
+  #revision: number | undefined;
   readonly #stopping = new AbortController();
   #beating: Promise<void> | undefined;
   #isDraining = false;
@@ -91,10 +91,8 @@ export class Connector {
           const key = serverKey(settings.id, settings.transport);
           const { id, name, rules } = settings;
           const entry = { key, id, name, identity: serverIdentity(settings.transport), rules };
-          return [
-            key,
-            { settings, entry, lease: settings.placement === 'every' ? `${key}#${this.#id}` : key },
-          ];
+          const lease = settings.placement === 'every' ? leaseName(key, this.#id) : leaseName(key);
+          return [key, { settings, entry, lease }];
         }),
     );
     this.#tellCollisions();
@@ -133,16 +131,18 @@ export class Connector {
   }
 
   /** @throws NotOwner, and whatever the store threw: then nobody knows what became of the call, and the dispatch mark tells */
-  async call(
-    request: UpstreamRequest,
-    {
-      signal,
-      onProgress,
-    }: { readonly signal: AbortSignal; readonly onProgress: (progress: Progress) => void },
-  ): Promise<UpstreamOutcome> {
+  async call(request: UpstreamRequest, waiter: UpstreamWaiter): Promise<UpstreamOutcome> {
     const lease = this.#wanted.get(request.server)?.lease;
     const server = this.#servers.get(request.server);
     const isOwned = (): boolean => lease !== undefined && this.#owns(lease);
+    const isStillOwned = async (): Promise<boolean> => {
+      if (!isOwned()) {
+        // This process may have stood still for a moment, and nobody taken the server: the store knows.
+        this.#look();
+        await this.#looking;
+      }
+      return isOwned() && this.#servers.get(request.server) === server;
+    };
     const assertOwned = (): void => {
       // One whose settings changed meanwhile is another one.
       if (!this.canCall(request.server) || this.#servers.get(request.server) !== server)
@@ -151,11 +151,10 @@ export class Connector {
     assertOwned();
     const startedAt = performance.now();
     const outcome = await server!.call(request, {
-      signal,
-      onProgress,
+      ...waiter,
       assertOwned,
-      isOwned,
-      mark: () => this.#mark(request, isOwned, signal),
+      isStillOwned,
+      mark: () => this.#mark(request, isOwned, waiter.signal),
     });
     const seconds = (performance.now() - startedAt) / 1000;
     this.#parts.observer.called({ server: server!.id, outcome: outcome.kind, seconds });
@@ -314,16 +313,13 @@ export class Connector {
     }
     const unwanted = this.#offering.filter(({ key }) => !this.#wanted.has(key));
     if (unwanted.length === 0) return;
-    const owned = new Set([...(await store.servers.owners()).keys()].map((lease) => lease.split('#', 1)[0]));
+    const owned = new Set([...(await store.servers.owners()).keys()].map(serverOfLease));
     for (const server of unwanted) {
       if (owned.has(server.key)) continue;
       await store.servers.publish({ ...server, tools: [] });
       log.info({ server: server.id }, 'server retired');
     }
   }
-
-  #revision: number | undefined;
-  #offering: readonly ServerCatalogue[] = [];
 
   /**
    * Takes no more calls, ends those that it has, for `patienceMs` at most, and gives its servers up, each

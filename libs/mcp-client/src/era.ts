@@ -1,3 +1,5 @@
+import { isObject } from './json-rpc.js';
+
 /** Revisions of MCP by their manner of speaking (PROTOCOL.md): with a handshake, or each request for itself. */
 export type Era = 'legacy' | 'modern';
 
@@ -6,9 +8,19 @@ export const modernVersion = '2026-07-28';
 /** Revisions with a handshake, the one we ask for first (BEHAVIOURS 91). */
 export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 
+const clientName = 'holdfast';
 const prefix = 'io.modelcontextprotocol/';
 
-/** What `_meta` of every request of the modern era carries. We declare no capability (BEHAVIOURS 90). */
+/** What `initialize` says of us. We declare no capability (BEHAVIOURS 90). */
+export function initializeParams(clientVersion: string): Record<string, unknown> {
+  return {
+    protocolVersion: legacyVersions[0],
+    capabilities: {},
+    clientInfo: { name: clientName, version: clientVersion },
+  };
+}
+
+/** What `_meta` of every request of the modern era carries; the same as `initialize` says. */
 export function modernMeta(clientVersion: string): Record<string, unknown> {
   return {
     [`${prefix}protocolVersion`]: modernVersion,
@@ -17,13 +29,29 @@ export function modernMeta(clientVersion: string): Record<string, unknown> {
   };
 }
 
-export const clientName = 'holdfast';
-export const serverInfoKey = `${prefix}serverInfo`;
+/** What a server says of itself, for people. */
+export interface ServerInfo {
+  readonly name: string;
+  readonly version: string;
+}
 
-/** What a server says of itself, cut to what people read; undefined when it is not the two texts it should be. */
-export function readServerInfo(info: unknown): { name: string; version: string } | undefined {
-  if (typeof info !== 'object' || info === null) return undefined;
-  const { name, version } = info as Record<string, unknown>;
+/** Cut to what people read; undefined when it is not the two texts it should be. */
+export function readServerInfo(info: unknown): ServerInfo | undefined {
+  if (!isObject(info)) return undefined;
+  const { name, version } = info;
   if (typeof name !== 'string' || typeof version !== 'string') return undefined;
   return { name: name.slice(0, 200), version: version.slice(0, 100) };
 }
+
+/** The same of a server of the modern era, out of the `_meta` of a result. */
+export function readModernServerInfo(meta: unknown): ServerInfo | undefined {
+  return readServerInfo(isObject(meta) ? meta[`${prefix}serverInfo`] : undefined);
+}
+
+/** A revision as an upstream names it, where it looks like one: no text of an upstream goes into a message. */
+export function revisionName(version: unknown): string {
+  return typeof version === 'string' && /^[\w.-]{1,40}$/.test(version) ? version : 'an unknown revision';
+}
+
+/** Of a server that speaks none of them: what would do. */
+export const knownRevisions = `known are ${legacyVersions.join(', ')} and ${modernVersion}`;

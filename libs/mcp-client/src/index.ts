@@ -1,10 +1,5 @@
-export { ChildGuard } from './child-guard.js';
-export type { Environment } from './child-environment.js';
-export { Connector, NotOwner, type ConnectorParts } from './connector.js';
+export { ChildGuard } from './stdio/child-guard.js';
+export { Connector, NotOwner } from './connector.js';
 export type { Diagnostic } from './diagnostic.js';
-export type { Log } from './log.js';
-export type { ConnectorObserver } from './observer.js';
-export { connectionOpener, type Deployment, type OpenConnection } from './open-connection.js';
-export type { ServerSettings } from './server-settings.js';
-export type { ServerLimits, ServerSet } from './parse-servers.js';
+export { connectionOpener } from './open-connection.js';
 export { watchServersFile } from './servers-file.js';

@@ -1,26 +1,35 @@
-import { isInexactNumber, parseJson, writeJson } from '@holdfast/run';
+import { isInexactNumber, parseJson, writeJson, type Progress } from '@holdfast/run';
 import type { OutgoingCall } from './connection.js';
 
 /** An id as the other end wrote it; a number that a double cannot hold keeps its digits. */
-export type PeerId = string | number | { readonly rawJSON: string };
+type PeerId = string | number | { readonly rawJSON: string };
 
 /** What the other end answered to a request of ours. */
 export type RpcAnswer =
-  | { readonly kind: 'result'; readonly result: Readonly<Record<string, unknown>> }
-  | { readonly kind: 'error'; readonly code: number; readonly message: string };
+  | { readonly kind: 'result'; readonly result: unknown }
+  | { readonly kind: 'error'; readonly code: number; readonly message: string }
+  | BrokenAnswer;
+
+/** An answer that came, or was to come, and tells nothing. */
+export interface BrokenAnswer {
+  readonly kind: 'broken';
+  readonly reason: string;
+}
 
 /** One message of an upstream, told apart. */
 export type RpcMessage =
   | { readonly kind: 'answer'; readonly id: PeerId; readonly answer: RpcAnswer }
   | { readonly kind: 'request'; readonly id: PeerId; readonly method: string }
   | { readonly kind: 'notification'; readonly method: string; readonly params: RpcParams }
-  /** Whatever else was said. Nobody waits for it. */
+  /** Whatever else was said: a banner, a log line, JSON of another kind. Nobody waits for it. */
   | { readonly kind: 'noise' };
 
-export type RpcParams = Readonly<Record<string, unknown>>;
+type RpcParams = Readonly<Record<string, unknown>>;
 
-/** Code points of an upstream's error message that are kept. */
+/** Code points of an upstream's error message that are kept: callers are shown it. */
 const maxErrorMessage = 2_000;
+/** JSON-RPC's own, for an error without a usable code. */
+const internalError = -32603;
 
 /**
  * Reads one JSON text of an upstream; a batch (2025-03-26) gives its messages one by one.
@@ -38,14 +47,15 @@ function readMessage(body: unknown): RpcMessage {
     if (isPeerId(id)) return { kind: 'request', id, method };
     return { kind: 'notification', method, params: isObject(params) ? params : {} };
   }
-  if (!isPeerId(id)) return { kind: 'noise' };
-  if (error !== undefined) {
-    const read = errorOf(error);
-    return read === undefined
-      ? { kind: 'noise' }
-      : { kind: 'answer', id, answer: { kind: 'error', ...read } };
-  }
-  return isObject(result) ? { kind: 'answer', id, answer: { kind: 'result', result } } : { kind: 'noise' };
+  if (!isPeerId(id) || method !== undefined) return { kind: 'noise' };
+  return { kind: 'answer', id, answer: readAnswer(result, error) };
+}
+
+/** Some servers write null for the one of the two that is not there. */
+function readAnswer(result: unknown, error: unknown): RpcAnswer {
+  if (result !== undefined && error == null) return { kind: 'result', result };
+  if (result == null && isObject(error)) return { kind: 'error', ...errorOf(error) };
+  return { kind: 'broken', reason: 'its answer has no result and no error' };
 }
 
 /** The error in a JSON text, whatever its id: a server that refuses a request may not have read that. */
@@ -56,20 +66,50 @@ export function readError(text: string): { readonly code: number; readonly messa
   } catch {
     return undefined;
   }
-  return isObject(body) ? errorOf(body['error']) : undefined;
+  return isObject(body) && isObject(body['error']) ? errorOf(body['error']) : undefined;
 }
 
-function errorOf(error: unknown): { readonly code: number; readonly message: string } | undefined {
-  if (!isObject(error)) return undefined;
-  const { code, message } = error;
-  if (typeof code !== 'number' || !Number.isInteger(code) || typeof message !== 'string') return undefined;
-  const kept = [...message.slice(0, 2 * maxErrorMessage)].slice(0, maxErrorMessage).join('');
-  return { code, message: kept };
+function errorOf({ code, message }: RpcParams): { readonly code: number; readonly message: string } {
+  const text = typeof message === 'string' ? message : '';
+  return {
+    code: typeof code === 'number' && Number.isInteger(code) ? code : internalError,
+    message: [...text.slice(0, 2 * maxErrorMessage)].slice(0, maxErrorMessage).join(''),
+  };
 }
 
-/** Whether an answer with this id is ours. Some servers give a number back as a string. */
-export function isAnswerTo(ours: number, id: PeerId): boolean {
-  return id === ours || id === String(ours);
+/** One of our request ids, which count from 1, out of what an upstream echoes: some write it as a string (F144). */
+export function ourId(id: unknown): number | undefined {
+  if (typeof id === 'number') return id;
+  return typeof id === 'string' && /^[1-9]\d{0,14}$/.test(id) ? Number(id) : undefined;
+}
+
+const maxProgressMessage = 1_000;
+
+/** What a `notifications/progress` tells, and of which request; undefined when it tells nothing of one of ours. */
+export function readProgress({
+  progressToken,
+  progress,
+  total,
+  message,
+}: RpcParams): { readonly id: number; readonly progress: Progress } | undefined {
+  const id = ourId(progressToken);
+  const value = numberOf(progress);
+  if (id === undefined || value === undefined) return undefined;
+  const outOf = numberOf(total);
+  return {
+    id,
+    progress: {
+      value,
+      ...(outOf !== undefined && { total: outOf }),
+      ...(typeof message === 'string' && { message: message.slice(0, maxProgressMessage) }),
+    },
+  };
+}
+
+/** A double will do where a number is only shown. */
+function numberOf(value: unknown): number | undefined {
+  const number = isInexactNumber(value) ? Number(value.rawJSON) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
 /** A request, or without an id a notification. */
@@ -78,14 +118,19 @@ export function writeMessage(method: string, params: RpcParams | undefined, id?:
 }
 
 /**
- * A `tools/call`. The arguments go in as the text they were given, so that no number loses a digit;
- * line breaks between their tokens become spaces, since stdio ends a message with one.
+ * A `tools/call`, with its id as its progress token. The arguments go in as the text they were given, so that
+ * no number loses a digit; line breaks between their tokens become spaces, since stdio ends a message with one.
  *
- * @param meta  `_meta`, complete
+ * @param envelope  what the era wants in `_meta`, over whatever the call has there
  */
-export function writeCall(id: number, { tool, arguments: args }: OutgoingCall, meta: RpcParams): string {
+export function writeCall(
+  id: number,
+  { tool, arguments: args, meta }: OutgoingCall,
+  envelope: RpcParams,
+): string {
   const oneLine = args.replace(/[\r\n]/g, ' ');
-  return `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":${text(tool)},"arguments":${oneLine},"_meta":${text(meta)}}}`;
+  const all = text({ ...meta, progressToken: id, ...envelope });
+  return `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":${text(tool)},"arguments":${oneLine},"_meta":${all}}}`;
 }
 
 /** The answer to a request of an upstream: we offer nothing but `ping` (BEHAVIOURS 90). */

@@ -1,17 +1,17 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ensureError, type Principal } from '@holdfast/run';
-import type { GuardSettings } from './address-guard.js';
-import type { ChildGuard } from './child-guard.js';
+import type { GuardSettings } from './http/address-guard.js';
+import type { ChildGuard } from './stdio/child-guard.js';
 import { ConnectionFault, type Connection } from './connection.js';
 import type { Era } from './era.js';
-import { connectHttp } from './http-connection.js';
-import { connectLegacySse } from './legacy-sse-connection.js';
+import { connectHttp } from './http/http-connection.js';
+import { connectLegacySse } from './http/legacy-sse-connection.js';
 import type { Log } from './log.js';
 import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
 import { serverKey } from './server-identity.js';
 import type { HttpSettings, ServerSettings } from './server-settings.js';
-import { connectStdio } from './stdio-connection.js';
+import { connectStdio } from './stdio/stdio-connection.js';
 
 /** What connections of a deployment have in common. */
 export interface Deployment {
@@ -50,7 +50,7 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
         secrets: filled.secrets,
         environment: placeholders.environment,
         guard: children,
-        clientInfo: { name: 'holdfast', version },
+        clientVersion: version,
         connectTimeoutMs,
         signal,
         log,

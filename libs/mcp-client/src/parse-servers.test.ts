@@ -78,7 +78,6 @@ describe('an entry of the settings file', () => {
         kind: 'http',
         url: 'https://h.example/mcp',
         headers: { 'X-A': '1' },
-        allowHttp: false,
         allowedHosts: ['h.example'],
         credentialsModule: './who.js',
       },
@@ -237,7 +236,7 @@ describe('a settings file', () => {
       'servers:\n  - id: fs\n    command: run\n    args: [a, "b c"]\n    env: {PORT: "1"}\npolicy:\n  - deny: x\n';
     const json = '{\n\t"servers": [{"id": "fs", "command": "run", "args": ["a", "b c"], "env": {"PORT": "1"}}],\n\t"policy": [{"deny": "x"}]}'; // prettier-ignore
     expect(set(yaml)).toEqual(set(json));
-    expect(set(yaml)).toMatchObject({ servers: [{ id: 'fs' }], policy: [{ deny: 'x' }], diagnostics: [] });
+    expect(set(yaml)).toMatchObject({ servers: [{ id: 'fs' }], diagnostics: [] });
   });
 
   test('loses a bad entry and no other (BEHAVIOURS 160)', () => {

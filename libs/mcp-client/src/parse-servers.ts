@@ -1,7 +1,7 @@
 import { parseDocument } from 'yaml';
 import type { ApprovalMode } from '@holdfast/tools';
 import type { Diagnostic, DiagnosticRule } from './diagnostic.js';
-import { isReservedName } from './environment-names.js';
+import { isReservedName } from './environment.js';
 import { hasPlaceholderInAuthority, placeholderProblem } from './placeholders.js';
 import { problemsOf, serverEntry, type ServerEntry } from './server-entry.js';
 import { serverKey } from './server-identity.js';
@@ -19,8 +19,6 @@ export interface ServerLimits {
 /** The servers of a settings file that can be used, and what is wrong with the others. */
 export interface ServerSet {
   readonly servers: readonly ServerSettings[];
-  /** The rules beside them, unread. */
-  readonly policy: readonly unknown[];
   readonly diagnostics: readonly Diagnostic[];
 }
 
@@ -39,16 +37,16 @@ class EntryRefusal extends Error {
 }
 
 /**
- * Reads the text of a settings file: JSON or YAML, `{servers: […], policy?: […]}`. Each entry is judged
- * alone: a bad one is left out with a diagnostic. A string tells why the file as a whole cannot be
+ * Reads the text of a settings file: JSON or YAML, `{servers: […]}`; a list `policy` beside them is read past.
+ * Each entry is judged alone: a bad one is left out with a diagnostic. A string tells why the file as a whole cannot be
  * read; it quotes nothing of it, since a file may hold secrets.
  */
 export function parseServers(text: string, limits: ServerLimits): ServerSet | string {
-  const document = readDocument(text);
-  if (typeof document === 'string') return document;
+  const entries = readEntries(text);
+  if (typeof entries === 'string') return entries;
   const servers = new Map<string, ServerSettings>();
   const diagnostics: Diagnostic[] = [];
-  document.servers.forEach((entry, position) => {
+  entries.forEach((entry, position) => {
     const parsed = parseServer(entry, limits);
     const refuse = (rule: DiagnosticRule, message: string) =>
       diagnostics.push({ section: 'servers', rule, origin: originOf(entry, position), message });
@@ -58,7 +56,7 @@ export function parseServers(text: string, limits: ServerLimits): ServerSet | st
       return refuse('server-entry-invalid', 'the same server is there twice; this one is not used');
     servers.set(key, parsed.server);
   });
-  return { servers: [...servers.values()], policy: document.policy, diagnostics };
+  return { servers: [...servers.values()], diagnostics };
 }
 
 /** Checks one entry and gives it its defaults. Never throws; a message holds no value of a field that may be secret. */
@@ -74,7 +72,8 @@ export function parseServer(entry: unknown, limits: ServerLimits): ParsedServer 
   }
 }
 
-function readDocument(text: string): { servers: unknown[]; policy: unknown[] } | string {
+/** The entries, or why there are none. */
+function readEntries(text: string): readonly unknown[] | string {
   const { value, problem } = readJson(text) ?? readYaml(text);
   if (problem !== undefined) return problem;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return noList;
@@ -83,7 +82,7 @@ function readDocument(text: string): { servers: unknown[]; policy: unknown[] } |
   if (unknown !== undefined) return `unknown field ${unknown} at the top; known are servers and policy`;
   if (!Array.isArray(servers)) return noList;
   if (!Array.isArray(policy)) return '`policy` must be a list';
-  return { servers: servers as unknown[], policy: policy as unknown[] };
+  return servers as unknown[];
 }
 
 const noList = 'it must hold a list `servers`';
@@ -231,7 +230,6 @@ function httpOf(entry: ServerEntry, { legacySse, isProduction }: ServerLimits): 
     kind: entry.transport === 'sse' ? 'sse' : 'http',
     url,
     headers,
-    allowHttp,
     ...(allowedHosts !== undefined && { allowedHosts }),
     ...(credentials !== undefined && { credentialsModule: credentials.module }),
   };

@@ -9,7 +9,7 @@ import {
   type PlaceholderValues,
 } from './placeholders.js';
 import type { HttpSettings } from './server-settings.js';
-import { afterTest, stdioSettings } from './test-stdio.js';
+import { afterTest, stdioSettings } from './stdio/test-stdio.js';
 
 const values = (change: Partial<PlaceholderValues> = {}): PlaceholderValues => ({
   node: '/bin/node',
@@ -33,7 +33,6 @@ const http = (url: string, headers: Record<string, string> = {}): HttpSettings =
   kind: 'http',
   url,
   headers,
-  allowHttp: false,
 });
 
 describe('placeholders', () => {

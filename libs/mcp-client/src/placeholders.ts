@@ -1,8 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Environment } from './child-environment.js';
+import { isPrivateName, isReservedName, type Environment } from './environment.js';
 import { ConnectionFault } from './connection.js';
-import { isPrivateName, isReservedName } from './environment-names.js';
 import type { HttpSettings, StdioSettings } from './server-settings.js';
 
 /** What placeholders stand for in this deployment. */

@@ -10,7 +10,7 @@ export interface PoolSettings {
   readonly server: string;
   /** Whether each caller has a connection of his own (BEHAVIOURS R15). */
   readonly perPrincipal: boolean;
-  /** Attempts in all (BEHAVIOURS 87). */
+  /** Tries in all, the first included (BEHAVIOURS 87). */
   readonly connectRetries: number;
   readonly connectBackoffMs: number;
   /** A caller's own connection is closed after this silence. */

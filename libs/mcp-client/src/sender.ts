@@ -6,10 +6,10 @@ import {
   traceOf,
   withTrace,
   type CallErrorName,
-  type Progress,
   type Span,
   type UpstreamOutcome,
   type UpstreamRequest,
+  type UpstreamWaiter,
 } from '@holdfast/run';
 import {
   compileUntrustedSchema,
@@ -36,9 +36,7 @@ export interface SendParts {
   readonly toolOf: (name: string) => UpstreamTool | undefined;
 }
 
-export interface CallOptions {
-  readonly signal: AbortSignal;
-  readonly onProgress: (progress: Progress) => void;
+export interface CallOptions extends UpstreamWaiter {
   /**
    * Makes the dispatch mark, and makes sure that the server is still ours. Awaited just before the first byte
    * of a call leaves.
@@ -46,8 +44,8 @@ export interface CallOptions {
   readonly mark: () => Promise<'won' | 'lost' | 'stale'>;
   /** Throws when the server is no longer ours, or takes no more calls. */
   readonly assertOwned: () => void;
-  /** Whether the server is ours still, so that nobody else sends to it. */
-  readonly isOwned: () => boolean;
+  /** Whether the server is ours still, so that nobody else sends to it. Asks the store where our own clock does not tell. */
+  readonly isStillOwned: () => Promise<boolean>;
 }
 
 /** Why a call that was ready did not leave. */
@@ -57,6 +55,17 @@ class NotMarked extends Error {
   constructor(why: 'lost' | 'stale' | 'late') {
     super('the call is not ours to send');
     this.why = why;
+  }
+
+  outcome(server: string): UpstreamOutcome {
+    switch (this.why) {
+      case 'stale':
+        return notSent('MCPConnectionError', 'another attempt has the call');
+      case 'late':
+        return notSent('MCPServerUnavailable', `${server} went to another connector; the call was not sent`);
+      case 'lost':
+        return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
+    }
   }
 }
 
@@ -108,7 +117,7 @@ export class Sender {
         isMarked = true;
       }
       // The mark may have taken longer than the server stays ours. A connector that drains sends what it has marked.
-      if (!options.isOwned()) throw new NotMarked('late');
+      if (!(await options.isStillOwned())) throw new NotMarked('late');
     };
     let sessionsLost = 0;
     for (let tries = 1; ; tries++) {
@@ -150,11 +159,8 @@ export class Sender {
         endSendSpan(span, sent);
       } catch (error) {
         endSpan(span, { errorType: error instanceof NotMarked ? 'not_marked' : 'InternalError' });
-        if (!(error instanceof NotMarked)) throw error;
-        if (error.why === 'stale') return notSent('MCPConnectionError', 'another attempt has the call');
-        if (error.why === 'late')
-          return notSent('MCPServerUnavailable', `${name} went to another connector; the call was not sent`);
-        return { kind: 'unknown', why: 'dropped', message: 'an earlier attempt may have sent the call' };
+        if (error instanceof NotMarked) return error.outcome(name);
+        throw error;
       } finally {
         release();
       }

@@ -1,4 +1,5 @@
 import { formatPath } from '@holdfast/run';
+import { defaultRules } from '@holdfast/tools';
 import { z } from 'zod';
 import { nearestName } from './nearest-name.js';
 
@@ -43,8 +44,8 @@ export const serverEntry = z.strictObject({
   allow_http: z.boolean().optional(),
   credentials: z.strictObject({ per: z.literal('principal'), module: text }).optional(),
 
-  timeout: seconds(1, 600).default(60),
-  retry: count(0, 10).default(2),
+  timeout: seconds(1, 600).default(defaultRules.timeoutMs / 1000),
+  retry: count(0, 10).default(defaultRules.retry),
   connect_retries: count(1, 100).default(3),
   connect_backoff: seconds(0, 60).default(0.5),
   connect_timeout: seconds(0.1, 600).default(10),
@@ -54,18 +55,18 @@ export const serverEntry = z.strictObject({
 
   allow: bareNames.optional(),
   deny: bareNames.optional(),
-  overrides: z.record(text, z.enum(['read', 'write'])).default({}),
-  trust_hints: z.boolean().default(true),
-  requires_approval: bareNames.default([]),
-  auto_approve: bareNames.default([]),
+  overrides: z.record(text, z.enum(['read', 'write'])).default(defaultRules.overrides),
+  trust_hints: z.boolean().default(defaultRules.trustHints),
+  requires_approval: bareNames.default([...defaultRules.requiresApproval]),
+  auto_approve: bareNames.default([...defaultRules.autoApprove]),
   approval_mode: z.enum(['guarded', 'ask', 'allow-reads', 'allow-all']).optional(),
-  concurrency: count(1, 10_000).default(16),
+  concurrency: count(1, 10_000).default(defaultRules.concurrency),
   placement: z.enum(['single', 'every']).default('single'),
   session_scope: z.enum(['server', 'principal']).optional(),
   on_crash: z.enum(['rerun', 'unknown']).optional(),
-  result_mode: z.enum(['passthrough', 'text']).default('passthrough'),
-  max_result_bytes: count(1024, 64 * 1024 * 1024).default(4 * 1024 * 1024),
-  description_prefix: z.boolean().default(true),
+  result_mode: z.enum(['passthrough', 'text']).default(defaultRules.resultMode),
+  max_result_bytes: count(1024, 64 * 1024 * 1024).default(defaultRules.maxResultBytes),
+  description_prefix: z.boolean().default(defaultRules.descriptionPrefix),
 });
 
 export type ServerEntry = z.infer<typeof serverEntry>;

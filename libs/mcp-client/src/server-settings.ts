@@ -5,19 +5,22 @@ export interface ServerSettings {
   readonly id: string;
   readonly name: string;
   readonly enabled: boolean;
-  /** Not ready, and gone for good, without it (BEHAVIOURS X7). */
+  /** A connector is not ready without it, and ends when its first tries to connect fail (BEHAVIOURS X7). */
   readonly required: boolean;
   readonly transport: HttpSettings | StdioSettings;
   readonly rules: ServerRules;
   readonly connectTimeoutMs: number;
-  /** Attempts in all. */
+  /** Tries in all to open a connection, the first included. */
   readonly connectRetries: number;
+  /** After the first try; doubles with each. */
   readonly connectBackoffMs: number;
   readonly maxToolPages: number;
   readonly maxTools: number;
   /** How long a catalogue is served before it is listed again in the background; undefined: until the server says that it changed. */
   readonly cacheTtlMs?: number;
+  /** Whether one connector owns it at a time, or each has a place of its own. */
   readonly placement: 'single' | 'every';
+  /** Whether all callers share a connection, or each has one (BEHAVIOURS R15). */
   readonly sessionScope: 'server' | 'principal';
 }
 
@@ -25,8 +28,6 @@ export interface HttpSettings {
   readonly kind: 'http' | 'sse';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Plain http beyond loopback, for a host in `allowedHosts` (BEHAVIOURS 142). */
-  readonly allowHttp: boolean;
   readonly allowedHosts?: readonly string[];
   /** A module whose default export gives headers for a caller; then each caller has a connection of his own (BEHAVIOURS 121). */
   readonly credentialsModule?: string;

@@ -201,21 +201,7 @@ export class UpstreamServer {
       const message = `${entry.name} lists ${JSON.stringify(name)}, which is left out: ${problem}`;
       diagnose({ section: 'servers', rule: 'server-entry-invalid', origin: entry.id, message });
     }
-    const names = new Set(listing.tools.map(({ name }) => name));
-    const missing = (wanted: readonly string[]): string[] => wanted.filter((name) => !names.has(name));
-    const [unguarded] = missing(entry.rules.requiresApproval);
-    if (unguarded !== undefined) {
-      throw new ConnectionFault(
-        'listing',
-        `${entry.name} has no tool ${JSON.stringify(unguarded)}, which requires_approval names; correct the name`,
-      );
-    }
-    for (const name of missing([
-      ...(entry.rules.allow ?? []),
-      ...(entry.rules.deny ?? []),
-      ...Object.keys(entry.rules.overrides),
-    ]))
-      log.warn({ server: entry.id, tool: name }, 'the settings name a tool that the server does not have');
+    this.#checkNamed(listing.tools);
     this.#tools = byName(listing.tools);
     await this.#publish(listing.tools);
     if (this.#closing.signal.aborted) return;
@@ -228,6 +214,27 @@ export class UpstreamServer {
     }
     this.#wasListed = true;
     this.#fault = undefined;
+  }
+
+  /**
+   * Looks for the tools that the operator's rules name.
+   * @throws ConnectionFault for one that would be called without its approval under another name
+   */
+  #checkNamed(tools: readonly UpstreamTool[]): void {
+    const { entry, log } = this.#parts;
+    const { requiresApproval, allow = [], deny = [], overrides } = entry.rules;
+    const names = new Set(tools.map(({ name }) => name));
+    const unguarded = requiresApproval.find((name) => !names.has(name));
+    if (unguarded !== undefined) {
+      throw new ConnectionFault(
+        'listing',
+        `${entry.name} has no tool ${JSON.stringify(unguarded)}, which requires_approval names; correct the name`,
+      );
+    }
+    for (const name of [...allow, ...deny, ...Object.keys(overrides)]) {
+      if (!names.has(name))
+        log.warn({ server: entry.id, tool: name }, 'the settings name a tool that the server does not have');
+    }
   }
 
   async #publish(tools: readonly UpstreamTool[]): Promise<void> {

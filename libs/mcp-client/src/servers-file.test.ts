@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import type { ServerLimits, ServerSet } from './parse-servers.js';
 import { watchServersFile } from './servers-file.js';
-import { afterTest, until } from './test-stdio.js';
+import { afterTest, until } from './stdio/test-stdio.js';
 
 const limits: ServerLimits = {
   stdioEnabled: true,

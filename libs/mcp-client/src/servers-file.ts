@@ -21,7 +21,7 @@ export async function watchServersFile(
   limits: ServerLimits,
   onChange: (set: ServerSet) => void,
 ): Promise<() => void> {
-  let good: ServerSet = { servers: [], policy: [], diagnostics: [] };
+  let good: ServerSet = { servers: [], diagnostics: [] };
   let known: Content;
   /** Newer than `known`, seen once. */
   let candidate: Content | undefined;

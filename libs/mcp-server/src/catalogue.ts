@@ -21,7 +21,7 @@ import {
 import type { Log } from './parts.js';
 
 /** A tool as hosts see it: one of the workers, or one of an upstream. */
-export type ServedTool = LocalTool | ForeignTool;
+export type ServedTool = ServedLocalTool | ServedUpstreamTool;
 
 interface Served {
   /** As hosts call it. */
@@ -33,12 +33,12 @@ interface Served {
   check(args: unknown): Problem[];
 }
 
-export interface LocalTool extends Served {
+interface ServedLocalTool extends Served {
   readonly kind: 'local';
   readonly definition: ToolDefinition;
 }
 
-export interface ForeignTool extends Served {
+interface ServedUpstreamTool extends Served {
   readonly kind: 'upstream';
   readonly server: ServerCatalogue;
   readonly tool: UpstreamTool;
@@ -172,7 +172,7 @@ function entriesOf(
       server.tools.flatMap((tool) => {
         const name = exposed.get(server.key)?.get(tool.name);
         return name !== undefined && isOffered(tool.name, server.rules)
-          ? foreignEntry(name, server, tool)
+          ? upstreamEntry(name, server, tool)
           : [];
       }),
     ),
@@ -203,7 +203,7 @@ function localEntry(definition: ToolDefinition): Entry {
   };
 }
 
-function foreignEntry(name: string, server: ServerCatalogue, tool: UpstreamTool): Entry {
+function upstreamEntry(name: string, server: ServerCatalogue, tool: UpstreamTool): Entry {
   const { rules } = server;
   const { schema, note } = listedSchema(tool.inputSchema);
   // As text there is no structured content that could fit it (BEHAVIOURS X12).

@@ -4,6 +4,7 @@ import { afterEach } from '@jest/globals';
 import { everyLane, laneOf, type CallError, type Progress, type Run } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
 import {
+  defaultRules,
   defineTool,
   readListedTool,
   type ServerCatalogue,
@@ -120,20 +121,6 @@ export interface GatewayChange {
   readonly hooks?: IdentityHooks;
 }
 
-const rules: ServerRules = {
-  timeoutMs: 60_000,
-  retry: 2,
-  concurrency: 16,
-  overrides: {},
-  trustHints: true,
-  requiresApproval: [],
-  autoApprove: [],
-  approvalMode: 'guarded',
-  resultMode: 'passthrough',
-  maxResultBytes: 4 * 1024 * 1024,
-  descriptionPrefix: true,
-};
-
 /** What the connector would publish of a server called Docs with these entries of its `tools/list`. */
 export function serverOf(
   entries: readonly object[],
@@ -153,7 +140,7 @@ export function serverOf(
     id: 'docs',
     name: 'Docs',
     identity,
-    rules: { ...rules, ...change },
+    rules: { ...defaultRules, ...change },
     tools,
     ...fields,
   };

@@ -1,15 +1,22 @@
 import type { CallError } from './errors.js';
 import type { Run } from './run.js';
 
-/**
- * What a cancelled run ends with: nothing happened while it was queued, anything may have while it ran. A
- * write of an upstream is sent under its dispatch mark only, which tells the two apart (BEHAVIOURS X10).
- */
-export function endsOfCancel({ tool, toolClass, upstream }: Pick<Run, 'tool' | 'toolClass' | 'upstream'>): {
+/** What a cancelled run ends with, by how far it is; `dispatched` where the mark is there, whoever holds it. */
+export interface CancelEnds {
   readonly queued: CallError;
   readonly running: CallError;
   readonly dispatched: CallError;
-} {
+}
+
+/**
+ * Nothing happened while it was queued, anything may have while it ran. A
+ * write of an upstream is sent under its dispatch mark only, which tells the two apart (BEHAVIOURS X10).
+ */
+export function endsOfCancel({
+  tool,
+  toolClass,
+  upstream,
+}: Pick<Run, 'tool' | 'toolClass' | 'upstream'>): CancelEnds {
   const error = (name: CallError['name'], message: string, outcome: CallError['outcome']): CallError => ({
     name,
     message,

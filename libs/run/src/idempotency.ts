@@ -4,7 +4,7 @@ import { exactNumber, formatPath, isInexactNumber } from './json.js';
 import type { CallError } from './errors.js';
 
 /** Longest token, in Unicode code points (256 emoji are 256, BEHAVIOURS R4). */
-export const maxTokenLength = 256;
+const maxTokenLength = 256;
 
 /** The token of a call: absent, usable, or an error that makes no run. */
 export type Token = { readonly kind: 'none' } | { readonly kind: 'token'; readonly token: string } | Refused;

@@ -1,4 +1,4 @@
-export { endsOfCancel } from './cancel.js';
+export { endsOfCancel, type CancelEnds } from './cancel.js';
 export { systemClock, type Clock } from './clock.js';
 export {
   callErrorNames,
@@ -11,21 +11,13 @@ export {
   type Outcome,
   type RunErrorCode,
 } from './errors.js';
-export {
-  invalidArguments,
-  maxTokenLength,
-  readArguments,
-  readToken,
-  type Arguments,
-  type Token,
-} from './idempotency.js';
-export { exactNumber, formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
+export { invalidArguments, readArguments, readToken, type Arguments, type Token } from './idempotency.js';
+export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
 export {
   afterLostAttempt,
   afterLostUpstreamAttempt,
   afterUpstream,
-  maxLostAttempts,
   type AfterUpstream,
   type OnCrash,
   type UpstreamAttempt,
@@ -58,7 +50,10 @@ export { readTraceContext, traceIdOf, withTrace, type TraceContext } from './tra
 export {
   everyLane,
   laneOf,
+  leaseName,
+  serverOfLease,
   type UpstreamOutcome,
   type UpstreamRequest,
   type UpstreamTarget,
+  type UpstreamWaiter,
 } from './upstream.js';

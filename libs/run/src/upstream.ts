@@ -5,6 +5,7 @@
 import type { CallErrorName } from './errors.js';
 import type { Principal } from './principal.js';
 import type { RunId } from './run-id.js';
+import type { Progress } from './run.js';
 import type { ToolClass } from './tool-class.js';
 
 /**
@@ -15,6 +16,22 @@ import type { ToolClass } from './tool-class.js';
  */
 export function laneOf(server: string): string {
   return `server:${server}`;
+}
+
+/**
+ * What a connector owns by a lease in the store: a server, or of one that every connector may serve
+ * (`placement: every`) a place of its own.
+ *
+ * @param server    its key in this deployment
+ * @param connector the id of the connector, for a place of its own
+ */
+export function leaseName(server: string, connector?: string): string {
+  return connector === undefined ? server : `${server}#${connector}`;
+}
+
+/** The key of the server that a lease is about. */
+export function serverOfLease(lease: string): string {
+  return lease.split('#', 1)[0]!;
 }
 
 /** A worker that joins with this among its workflows serves every lane. */
@@ -50,6 +67,13 @@ export interface UpstreamRequest {
   readonly isResendable: boolean;
   /** From the first byte to the answer, in milliseconds. Waiting in the connector's queue does not count. */
   readonly timeoutMs: number;
+}
+
+/** Who waits for one call. */
+export interface UpstreamWaiter {
+  /** Aborts when nobody waits any more; the server is told. */
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: Progress) => void;
 }
 
 /** What became of one call, as far as the connector can know. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
-import type { ServerCatalogue, ToolDefinition } from '@holdfast/tools';
+import { defaultRules, type ServerCatalogue, type ToolDefinition } from '@holdfast/tools';
 import type { Claim, ClaimRequest, ServerOwner, Signal, Store } from './contract.js';
 
 /** Where a suite finds its store. */
@@ -906,18 +906,11 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         name: 'GitHub \0 \ud83d 😀',
         identity: 'ab'.repeat(32),
         rules: {
-          timeoutMs: 60_000,
-          retry: 2,
+          ...defaultRules,
           concurrency: 8,
           overrides: { get_issue: 'read' },
           trustHints: false,
           deny: ['delete_repo'],
-          requiresApproval: [],
-          autoApprove: [],
-          approvalMode: 'guarded',
-          resultMode: 'passthrough',
-          maxResultBytes: 1_000_000,
-          descriptionPrefix: true,
         },
         tools: [
           {

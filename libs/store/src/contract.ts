@@ -11,7 +11,7 @@
  * outcome is not known; both are safe to repeat.
  */
 import type {
-  CallError,
+  CancelEnds,
   FinishedRun,
   NewRun,
   Principal,
@@ -165,13 +165,6 @@ export interface RunStore {
     options?: { readonly rememberUntil?: Date },
     now?: Date,
   ): Promise<number>;
-}
-
-/** What a cancelled run ends with, by how far it is; `dispatched` where the mark is there, whoever holds it. */
-export interface CancelEnds {
-  readonly queued: CallError;
-  readonly running: CallError;
-  readonly dispatched: CallError;
 }
 
 /** Makes `submit` attach to an earlier run of `key` that has not ended or was submitted at most `windowMs` ago. */
@@ -347,16 +340,16 @@ export interface ServerStore {
   publish(catalogue: ServerCatalogue): Promise<void>;
 
   /**
-   * Takes or renews the ownership of those `servers` that nobody else owns, for `leaseMs`. Two
-   * owners never own one server at a time, by the store's clock.
-   * @returns the keys of those that `owner` owns then
+   * Takes or renews those `leases` (`leaseName`) that nobody else owns, for `leaseMs`. Two owners never
+   * own one at a time, by the store's clock.
+   * @returns those that `owner` owns then
    */
-  own(owner: ServerOwner, servers: readonly string[], leaseMs: number, now?: Date): Promise<string[]>;
+  own(owner: ServerOwner, leases: readonly string[], leaseMs: number, now?: Date): Promise<string[]>;
 
-  /** Gives up what `owner` owns of `servers`. */
-  disown(owner: string, servers: readonly string[]): Promise<void>;
+  /** Gives up what `owner`, the id of one, owns of `leases`. */
+  disown(owner: string, leases: readonly string[]): Promise<void>;
 
-  /** Who owns what now, by key of the server. */
+  /** Who owns what now, by name of the lease. */
   owners(now?: Date): Promise<ReadonlyMap<string, ServerOwner>>;
 }
 

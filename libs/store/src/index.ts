@@ -1,5 +1,4 @@
 export type {
-  CancelEnds,
   Catalogue,
   Claim,
   ClaimKey,

@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { RunError, isFinished, type NewRun, type Run, type RunEvent, type RunId } from '@holdfast/run';
+import {
+  type CancelEnds,
+  RunError,
+  isFinished,
+  type NewRun,
+  type Run,
+  type RunEvent,
+  type RunId,
+} from '@holdfast/run';
 import type {
-  CancelEnds,
   Catalogue,
   Claim,
   ClaimKey,

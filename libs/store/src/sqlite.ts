@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  type CancelEnds,
   ensureError,
   isFinished,
   RunError,
@@ -13,7 +14,6 @@ import {
   type RunId,
 } from '@holdfast/run';
 import type {
-  CancelEnds,
   Catalogue,
   Claim,
   ClaimKey,

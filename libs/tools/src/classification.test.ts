@@ -7,22 +7,9 @@ import {
   needsApproval,
   type HintedTool,
 } from './classification.js';
-import type { ApprovalMode, ServerRules } from './server-catalogue.js';
+import { defaultRules, type ApprovalMode, type ServerRules } from './server-catalogue.js';
 
-const rulesWith = (change: Partial<ServerRules> = {}): ServerRules => ({
-  timeoutMs: 60_000,
-  retry: 2,
-  concurrency: 16,
-  overrides: {},
-  trustHints: true,
-  requiresApproval: [],
-  autoApprove: [],
-  approvalMode: 'guarded',
-  resultMode: 'passthrough',
-  maxResultBytes: 4 * 1024 * 1024,
-  descriptionPrefix: true,
-  ...change,
-});
+const rulesWith = (change: Partial<ServerRules> = {}): ServerRules => ({ ...defaultRules, ...change });
 const tool = (annotations?: Record<string, unknown>, name = 't'): HintedTool => ({
   name,
   ...(annotations && { annotations }),

@@ -28,7 +28,7 @@ export interface UnfitTool {
  * and the way a number is written do not count, an absent field and an empty one differ (BEHAVIOURS
  * 204, R22).
  */
-export function fingerprintOf({
+function fingerprintOf({
   name,
   title,
   description,

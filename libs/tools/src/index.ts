@@ -18,17 +18,10 @@ export {
   type ToolInput,
   type ToolSpec,
 } from './define-tool.js';
-export { fingerprintOf, readListedTool, type UnfitTool } from './fingerprint.js';
+export { readListedTool, type UnfitTool } from './fingerprint.js';
+export { listedOutputSchema, listedSchema, withoutHeaderWishes, type ListedSchema } from './listed-schema.js';
+export { passedOnMeta } from './meta.js';
 export {
-  listedOutputSchema,
-  listedSchema,
-  maxListedSchemaBytes,
-  withoutHeaderWishes,
-  type ListedSchema,
-} from './listed-schema.js';
-export { passedOnMeta, returnedMeta, type Meta } from './meta.js';
-export {
-  isReservedName,
   leastLongestName,
   longestName,
   namingStyles,
@@ -42,7 +35,13 @@ export {
 export { paramHeadersOf } from './param-headers.js';
 export { recordResult, type RecordedResult } from './result.js';
 export { compileSchema, type JsonSchema, type Problem, type SchemaCheck } from './schema.js';
-export type { ApprovalMode, ServerCatalogue, ServerRules, UpstreamTool } from './server-catalogue.js';
+export {
+  defaultRules,
+  type ApprovalMode,
+  type ServerCatalogue,
+  type ServerRules,
+  type UpstreamTool,
+} from './server-catalogue.js';
 export {
   recordUpstreamResult,
   type RecordedUpstreamResult,

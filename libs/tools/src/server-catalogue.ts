@@ -1,3 +1,4 @@
+import type { OnCrash, ToolClass } from '@holdfast/run';
 import type { JsonSchema } from './schema.js';
 
 /**
@@ -26,7 +27,7 @@ export interface ServerRules {
   /** Calls in flight at once. */
   readonly concurrency: number;
   /** By bare name; beats every hint. */
-  readonly overrides: Readonly<Record<string, 'read' | 'write'>>;
+  readonly overrides: Readonly<Record<string, ToolClass>>;
   readonly trustHints: boolean;
   /** Bare names; only these are offered. */
   readonly allow?: readonly string[];
@@ -36,12 +37,27 @@ export interface ServerRules {
   readonly autoApprove: readonly string[];
   readonly approvalMode: ApprovalMode;
   /** What becomes of a call whose worker died: unset takes `unknown` for what may not be sent again. */
-  readonly onCrash?: 'rerun' | 'unknown';
+  readonly onCrash?: OnCrash;
   readonly resultMode: 'passthrough' | 'text';
   readonly maxResultBytes: number;
   /** Whether descriptions begin with `[MCP <name>] `. */
   readonly descriptionPrefix: boolean;
 }
+
+/** The rules of a server whose operator says nothing (BEHAVIOURS 145-147). */
+export const defaultRules: ServerRules = {
+  timeoutMs: 60_000,
+  retry: 2,
+  concurrency: 16,
+  overrides: {},
+  trustHints: true,
+  requiresApproval: [],
+  autoApprove: [],
+  approvalMode: 'guarded',
+  resultMode: 'passthrough',
+  maxResultBytes: 4 * 1024 * 1024,
+  descriptionPrefix: true,
+};
 
 export type ApprovalMode = 'guarded' | 'ask' | 'allow-reads' | 'allow-all';
 

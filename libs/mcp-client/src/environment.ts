@@ -1,3 +1,6 @@
+/** Variables of a process, by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 /**
  * Which variables of our own environment nobody else may read: ours, those of databases, and those
  * that carry credentials of telemetry. Compared in upper case, since Windows does not tell cases apart.

@@ -7,6 +7,7 @@ import { McpServer as ModernServer, createMcpHandler } from '@modelcontextprotoc
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { connectHttp, type HttpConnection } from './http-connection.js';
+import { silent } from '../test-log.js';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -28,7 +29,7 @@ async function connectTo(
     guard: { allowLoopback: true, requireAllowedHosts: false, network: 'on' },
     connectTimeoutMs: 5_000,
     clientVersion: '1',
-    log: { debug: () => {}, warn: () => {} },
+    log: silent,
   });
   cleanUps.push(() => connection.close());
   return connection;

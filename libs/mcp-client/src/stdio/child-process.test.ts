@@ -8,12 +8,12 @@ import { describe, expect, test } from '@jest/globals';
 import { childEnvironment } from './child-environment.js';
 import { ChildGuard } from './child-guard.js';
 import { startChild, type ChildOptions } from './child-process.js';
+import { recordingLog } from '../test-log.js';
 import {
   afterTest,
   connect,
   openGuard,
   processes,
-  recordingLog,
   runningIn,
   scriptedServer,
   send,
@@ -166,7 +166,7 @@ describe('a child', () => {
 });
 
 describe('the guard of children', () => {
-  const parent = fileURLToPath(new URL('../../../test/servers/stdio-parent.mjs', import.meta.url));
+  const parent = fileURLToPath(new URL('../../../../test/servers/stdio-parent.mjs', import.meta.url));
 
   /** A process with a guard and a stubborn child; resolves once all of it is up. */
   async function openParent() {

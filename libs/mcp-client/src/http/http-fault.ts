@@ -1,4 +1,4 @@
-import { ConnectionFault, type ConnectionFaultCode } from './connection.js';
+import { ConnectionFault, type ConnectionFaultCode } from '../connection.js';
 import type { Reply } from './http-peer.js';
 
 /**
@@ -34,10 +34,8 @@ export function refusedFault(
   if (reply.kind === 'broken') return new ConnectionFault(otherwise, `${host}: ${reply.reason}`);
   const { status } = reply;
   if (reply.isOffOrigin)
-    return new ConnectionFault('blocked', `${host} redirects to another origin, which is not followed`, {
-      status,
-    });
+    return new ConnectionFault('blocked', `${host} redirects to another origin, which is not followed`);
   const isTemporary = status >= 500 || status === 408 || status === 429;
   const code = status === 401 || status === 403 ? 'auth' : isTemporary ? 'unreachable' : otherwise;
-  return new ConnectionFault(code, `${host} answered with status ${status}`, { status });
+  return new ConnectionFault(code, `${host} answered with status ${status}`);
 }

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { AddressGuard, type GuardSettings, type Resolver } from './address-guard.js';
-import { ConnectionFault } from './connection.js';
+import { ConnectionFault } from '../connection.js';
 
 const open: GuardSettings = { allowLoopback: true, requireAllowedHosts: false, network: 'on' };
 const closed: GuardSettings = { ...open, allowLoopback: false };

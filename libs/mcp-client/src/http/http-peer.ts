@@ -1,18 +1,20 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { exactNumber, isInexactNumber, type Progress } from '@holdfast/run';
-import type { Era } from './era.js';
+import type { Progress } from '@holdfast/run';
+import type { Era } from '../era.js';
 import { headerValue } from './header-value.js';
 import { BodyFault, discard, readEvents, readText, type ByteBudget, type ServerEvent } from './http-body.js';
 import type { HttpWire, WireAnswer, WireRequest } from './http-wire.js';
 import {
-  isAnswerTo,
+  ourId,
   readError,
   readMessages,
+  readProgress,
   writeReply,
+  type BrokenAnswer,
   type RpcAnswer,
   type RpcMessage,
-} from './json-rpc.js';
+} from '../json-rpc.js';
 
 /** One request of ours. */
 export interface Question extends Pick<
@@ -33,7 +35,7 @@ export interface Question extends Pick<
 export type Reply =
   | {
       readonly kind: 'answer';
-      readonly answer: RpcAnswer;
+      readonly answer: Exclude<RpcAnswer, BrokenAnswer>;
       readonly headers: IncomingHttpHeaders;
       readonly url: URL;
     }
@@ -46,7 +48,7 @@ export type Reply =
       readonly isOffOrigin: boolean;
     }
   /** A success that holds no answer, or a body that broke off. */
-  | { readonly kind: 'broken'; readonly reason: string };
+  | BrokenAnswer;
 
 /** How one speaks with the server once that is agreed. */
 export interface Manner {
@@ -130,11 +132,11 @@ export class HttpPeer {
     try {
       if (answer.status < 200 || answer.status >= 300) return await readRefusal(answer);
       const found = await this.#readAnswer(answer, id, maxBytes, request.signal);
-      return typeof found === 'string'
-        ? { kind: 'broken', reason: found }
+      return found.kind === 'broken'
+        ? found
         : { kind: 'answer', answer: found, headers: answer.headers, url: answer.url };
     } catch (error) {
-      return { kind: 'broken', reason: error instanceof BodyFault ? error.message : 'the answer broke off' };
+      return broken(error instanceof BodyFault ? error.message : 'the answer broke off');
     } finally {
       discard(answer.body);
     }
@@ -211,9 +213,8 @@ export class HttpPeer {
     else if (message.kind !== 'notification') this.#ignored += 1;
     else if (message.method === 'notifications/tools/list_changed') this.toolsChanged();
     else if (message.method === 'notifications/progress') {
-      const token = Number(message.params['progressToken']);
-      const progress = readProgress(message.params);
-      if (progress !== undefined) this.#progress.get(token)?.(progress);
+      const told = readProgress(message.params);
+      if (told !== undefined) this.#progress.get(told.id)?.(told.progress);
     }
   }
 
@@ -243,25 +244,25 @@ export class HttpPeer {
       });
   }
 
-  /** @returns the answer, or why there is none */
   async #readAnswer(
     answer: WireAnswer,
     id: number,
     maxBytes: number,
     signal: AbortSignal,
-  ): Promise<RpcAnswer | string> {
+  ): Promise<RpcAnswer> {
     const budget = { left: maxBytes };
     const encoding = answer.headers['content-encoding'];
-    if (encoding !== undefined && encoding !== 'identity') return 'the answer is compressed, unasked';
+    if (encoding !== undefined && encoding !== 'identity') return broken('the answer is compressed, unasked');
     switch (mediaType(answer)) {
       case 'application/json':
         return (
-          this.#find(readJson(await readText(answer.body, budget)), id) ?? 'the answer is to another request'
+          this.#find(readJson(await readText(answer.body, budget)), id) ??
+          broken('the answer is to another request')
         );
       case 'text/event-stream':
         return this.#readStream(answer, id, budget, signal);
       default:
-        return `the answer (status ${answer.status}) is neither JSON nor an event stream`;
+        return broken(`the answer (status ${answer.status}) is neither JSON nor an event stream`);
     }
   }
 
@@ -271,7 +272,7 @@ export class HttpPeer {
     id: number,
     budget: ByteBudget,
     signal: AbortSignal,
-  ): Promise<RpcAnswer | string> {
+  ): Promise<RpcAnswer> {
     let stream: WireAnswer | undefined = first;
     let lastId: string | undefined;
     let retryMs = defaultRetryMs;
@@ -286,11 +287,11 @@ export class HttpPeer {
           }
         }
       } catch (error) {
-        if (error instanceof BodyFault) return error.message;
+        if (error instanceof BodyFault) return broken(error.message);
       } finally {
         if (stream !== undefined && stream !== first) discard(stream.body);
       }
-      if (lastId === undefined || !this.#isResumable) return 'the stream ended before the answer';
+      if (lastId === undefined || !this.#isResumable) return streamEnded;
       await delay(Math.min(Math.max(retryMs, minRetryMs), maxRetryMs), undefined, { signal });
       stream = await this.openStream(lastId, signal).catch(() => undefined);
       if (stream === undefined || stream.status >= 500) {
@@ -298,7 +299,7 @@ export class HttpPeer {
         stream = undefined;
       } else if (stream.status !== 200 || mediaType(stream) !== 'text/event-stream') {
         discard(stream.body);
-        return 'the stream ended before the answer, and cannot be taken up again';
+        return broken('the stream ended before the answer, and cannot be taken up again');
       }
     }
   }
@@ -311,13 +312,19 @@ export class HttpPeer {
   #find(messages: readonly RpcMessage[], id: number): RpcAnswer | undefined {
     let found: RpcAnswer | undefined;
     for (const message of messages) {
-      if (found === undefined && message.kind === 'answer' && isAnswerTo(id, message.id))
+      if (found === undefined && message.kind === 'answer' && ourId(message.id) === id)
         found = message.answer;
       else this.receive(message);
     }
     return found;
   }
 }
+
+function broken(reason: string): BrokenAnswer {
+  return { kind: 'broken', reason };
+}
+
+export const streamEnded = broken('the stream ended before the answer');
 
 export const jsonBody = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 
@@ -343,22 +350,4 @@ export async function readRefusal({ status, headers, body, isOffOrigin }: WireAn
   } catch {
     return refusal;
   }
-}
-
-function readProgress({ progress, total, message }: Readonly<Record<string, unknown>>): Progress | undefined {
-  const value = number(progress);
-  if (value === undefined) return undefined;
-  const readTotal = number(total);
-  return {
-    value,
-    ...(readTotal !== undefined && { total: readTotal }),
-    ...(typeof message === 'string' && { message: message.slice(0, maxProgressMessage) }),
-  };
-}
-
-const maxProgressMessage = 1_000;
-
-function number(value: unknown): number | undefined {
-  if (isInexactNumber(value)) return exactNumber(value);
-  return typeof value === 'number' ? value : undefined;
 }

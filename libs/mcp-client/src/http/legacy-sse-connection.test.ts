@@ -3,9 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
-import { ConnectionFault, type SendOptions, type Sent } from './connection.js';
+import { ConnectionFault, type SendOptions, type Sent } from '../connection.js';
 import { type HttpConnection, type HttpOptions } from './http-connection.js';
 import { connectLegacySse } from './legacy-sse-connection.js';
+import { silent } from '../test-log.js';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -31,7 +32,7 @@ async function connect(url: string, options: Partial<HttpOptions> = {}): Promise
     guard: { allowLoopback: true, requireAllowedHosts: false, network: 'on' },
     connectTimeoutMs: 5_000,
     clientVersion: '1',
-    log: { debug: () => {}, warn: () => {} },
+    log: silent,
     ...options,
   });
   cleanUps.push(() => connection.close());
@@ -184,12 +185,18 @@ describe('no connection comes', () => {
     [503, 'unreachable'],
   ])('of a server that answers GET with %i', async (status, code) => {
     const { url } = await serve((_req, res) => void res.writeHead(status).end());
-    expect(await faultOf(url)).toMatchObject({ code, status });
+    expect(await faultOf(url)).toMatchObject({
+      code,
+      message: `127.0.0.1 answered with status ${status}`,
+    });
   });
 
   test('of a server that refuses the handshake', async () => {
     const { url } = await scripted('event: endpoint\ndata: /messages\n\n', 403);
-    expect(await faultOf(url)).toMatchObject({ code: 'auth', status: 403 });
+    expect(await faultOf(url)).toMatchObject({
+      code: 'auth',
+      message: '127.0.0.1 answered with status 403',
+    });
   });
 
   test('of an event without an end', async () => {

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Agent } from 'undici';
-import { reset } from '../../../test/servers/index.js';
+import { reset } from '../../../../test/servers/index.js';
 import { exchange, type HttpAnswer, type HttpRequest } from './http-exchange.js';
 import { readText } from './http-body.js';
 

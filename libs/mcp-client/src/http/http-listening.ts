@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ConnectionLog } from './connection-log.js';
-import { modernMeta, type Era } from './era.js';
+import { modernMeta, type Era } from '../era.js';
 import { discard, readEvents } from './http-body.js';
 import { mediaType, type HttpPeer } from './http-peer.js';
 import type { WireAnswer } from './http-wire.js';
-import { writeMessage } from './json-rpc.js';
+import { writeMessage } from '../json-rpc.js';
+import type { Log } from '../log.js';
 
 export interface ListenOptions {
   readonly era: Era;
@@ -12,7 +12,7 @@ export interface ListenOptions {
   /** Before the first new try; doubles with each. */
   readonly backoffMs: number;
   readonly signal: AbortSignal;
-  readonly log: ConnectionLog;
+  readonly log: Log;
 }
 
 /** Tries in a row that give no stream before one believes that there is none. */

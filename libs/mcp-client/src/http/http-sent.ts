@@ -1,6 +1,7 @@
-import type { Sent } from './connection.js';
-import type { Era } from './era.js';
+import type { Sent } from '../connection.js';
+import type { Era } from '../era.js';
 import type { Reply } from './http-peer.js';
+import { isObject } from '../json-rpc.js';
 import { retryAfterMs } from './retry-after.js';
 
 export const methodNotFound = -32601;
@@ -28,8 +29,8 @@ function isDefinite(status: number, code: number, era: Era): boolean {
 }
 
 /** A result of the modern era says what kind it is; nobody at our end can answer a question (PROTOCOL.md, MRTR). */
-export function modernResult(result: Readonly<Record<string, unknown>>): Sent {
-  const type = result['resultType'] ?? 'complete';
+export function modernResult(result: unknown): Sent {
+  const type = (isObject(result) ? result['resultType'] : undefined) ?? 'complete';
   if (type === 'complete') return { kind: 'result', result };
   if (type === 'input_required')
     return {

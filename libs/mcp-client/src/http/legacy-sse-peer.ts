@@ -1,10 +1,18 @@
 import type { AddressGuard } from './address-guard.js';
-import { ConnectionFault } from './connection.js';
+import { ConnectionFault } from '../connection.js';
 import { discard, readEvents } from './http-body.js';
 import { refusedFault, thrownFault } from './http-fault.js';
-import { HttpPeer, jsonBody, mediaType, readRefusal, type Question, type Reply } from './http-peer.js';
+import {
+  HttpPeer,
+  jsonBody,
+  mediaType,
+  readRefusal,
+  streamEnded,
+  type Question,
+  type Reply,
+} from './http-peer.js';
 import type { HttpWire, WireAnswer } from './http-wire.js';
-import { isAnswerTo, type RpcAnswer } from './json-rpc.js';
+import { ourId, type RpcAnswer } from '../json-rpc.js';
 
 interface StreamOptions {
   readonly host: string;
@@ -22,7 +30,7 @@ interface StreamOptions {
 export class LegacySsePeer extends HttpPeer {
   readonly #wire: HttpWire;
   readonly #closing: AbortController;
-  readonly #waiting = new Map<number, (answer: RpcAnswer | undefined) => void>();
+  readonly #waiting = new Map<number, (answer: RpcAnswer) => void>();
   #isGone = false;
 
   constructor(wire: HttpWire, closing: AbortController) {
@@ -69,10 +77,10 @@ export class LegacySsePeer extends HttpPeer {
     maxBytes: _maxBytes,
     ...request
   }: Question): Promise<Reply> {
-    const answered = new Promise<RpcAnswer | undefined>((resolve) => {
+    const answered = new Promise<RpcAnswer>((resolve) => {
       this.#waiting.set(id, resolve);
-      if (this.#isGone) resolve(undefined);
-      request.signal.addEventListener('abort', () => resolve(undefined), { once: true });
+      if (this.#isGone) resolve(streamEnded);
+      request.signal.addEventListener('abort', () => resolve(streamEnded), { once: true });
     });
     try {
       const posted = await this.#wire.request({
@@ -89,9 +97,7 @@ export class LegacySsePeer extends HttpPeer {
       if (posted.status < 200 || posted.status >= 300) return await readRefusal(posted);
       discard(posted.body);
       const answer = await answered;
-      return answer === undefined
-        ? { kind: 'broken', reason: 'the stream ended before the answer' }
-        : { kind: 'answer', answer, headers: {}, url: posted.url };
+      return answer.kind === 'broken' ? answer : { kind: 'answer', answer, headers: {}, url: posted.url };
     } finally {
       this.#waiting.delete(id);
     }
@@ -102,7 +108,7 @@ export class LegacySsePeer extends HttpPeer {
       for await (const event of readEvents(body, { left: Infinity }, maxEvent)) {
         if (event.type === 'endpoint') endpoint.resolve(event.data);
         for (const message of this.readEvent(event)) {
-          const asked = message.kind === 'answer' ? this.#askedBy(message.id) : undefined;
+          const asked = message.kind === 'answer' ? this.#askedBy(ourId(message.id)) : undefined;
           if (asked !== undefined && message.kind === 'answer') asked(message.answer);
           else this.receive(message);
         }
@@ -113,15 +119,14 @@ export class LegacySsePeer extends HttpPeer {
       body.destroy();
       this.#isGone = true;
       endpoint.reject(new Error('the stream ended before it named its endpoint'));
-      for (const resolve of this.#waiting.values()) resolve(undefined);
+      for (const resolve of this.#waiting.values()) resolve(streamEnded);
     }
   }
-
   /** Who waits for this answer; only the first one counts. */
-  #askedBy(id: Parameters<typeof isAnswerTo>[1]): ((answer: RpcAnswer) => void) | undefined {
-    const ours = [...this.#waiting.keys()].find((one) => isAnswerTo(one, id));
-    const asked = ours === undefined ? undefined : this.#waiting.get(ours);
-    if (ours !== undefined) this.#waiting.delete(ours);
+  #askedBy(id: number | undefined): ((answer: RpcAnswer) => void) | undefined {
+    if (id === undefined) return undefined;
+    const asked = this.#waiting.get(id);
+    this.#waiting.delete(id);
     return asked;
   }
 }

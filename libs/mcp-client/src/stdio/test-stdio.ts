@@ -2,12 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach } from '@jest/globals';
 import { ChildGuard } from './child-guard.js';
-import type { Connection, OutgoingCall, SendOptions, Sent } from './connection.js';
-import type { StdioSettings } from './server-settings.js';
+import type { Connection, OutgoingCall, SendOptions, Sent } from '../connection.js';
+import type { StdioSettings } from '../server-settings.js';
 import { connectStdio, type StdioOptions } from './stdio-connection.js';
+import { silent } from '../test-log.js';
 
 export const scriptedServer = fileURLToPath(
-  new URL('../../../test/servers/stdio-upstream.mjs', import.meta.url),
+  new URL('../../../../test/servers/stdio-upstream.mjs', import.meta.url),
 );
 
 const cleanups: (() => unknown)[] = [];
@@ -30,19 +31,8 @@ export async function until<T>(look: () => T): Promise<Exclude<T, undefined | fa
   }
 }
 
-export interface LogLine {
-  readonly fields: Readonly<Record<string, unknown>>;
-  readonly message: string;
-}
-
-export function recordingLog() {
-  const lines: LogLine[] = [];
-  const write = (fields: object, message: string) => void lines.push({ fields: { ...fields }, message });
-  return { lines, log: { debug: write, info: write, warn: write, error: write } };
-}
-
 export function openGuard(): ChildGuard {
-  const guard = new ChildGuard({ log: recordingLog().log });
+  const guard = new ChildGuard({ log: silent });
   afterTest(() => guard.close());
   return guard;
 }
@@ -69,10 +59,10 @@ export async function connect(
     secrets: [],
     environment: { PATH: '/usr/bin:/bin' },
     guard: openGuard(),
-    clientInfo: { name: 'holdfast', version: '1' },
+    clientVersion: '1',
     connectTimeoutMs: 20_000,
     signal: new AbortController().signal,
-    log: recordingLog().log,
+    log: silent,
     ...change,
   });
   afterTest(() => connection.close());

@@ -1,5 +1,6 @@
-import { isInexactNumber, systemClock, writeJson, type Clock, type Progress } from '@holdfast/run';
+import { systemClock, type Clock, type Progress } from '@holdfast/run';
 import { ByteLines } from './byte-lines.js';
+import { CallWait, gaveUp } from '../call-wait.js';
 import { startChild, type ChildOptions, type UpstreamChild } from './child-process.js';
 import {
   ConnectionFault,
@@ -7,15 +8,31 @@ import {
   type OutgoingCall,
   type SendOptions,
   type Sent,
-} from './connection.js';
-import type { Log } from './log.js';
+} from '../connection.js';
+import {
+  initializeParams,
+  knownRevisions,
+  legacyVersions,
+  modernMeta,
+  modernVersion,
+  readModernServerInfo,
+  readServerInfo,
+  revisionName,
+  type ServerInfo,
+} from '../era.js';
+import {
+  isObject,
+  ourId,
+  readProgress,
+  writeCall,
+  writeMessage,
+  writeReply,
+  type RpcAnswer,
+  type RpcMessage,
+} from '../json-rpc.js';
+import type { Log } from '../log.js';
 import { NoiseCount } from './noise-count.js';
-import { isObject, ourId, readLine, readTooLong, type Incoming } from './stdio-message.js';
-
-/** Revisions with a handshake, the newest first; it is asked for (BEHAVIOURS 91). */
-const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
-const modernVersion = '2026-07-28';
-const metaPrefix = 'io.modelcontextprotocol/';
+import { readLine, readTooLong } from './stdio-message.js';
 
 /** Longest line that is read; a longer answer fails its request. */
 const maxLineBytes = 64 * 1024 * 1024;
@@ -23,11 +40,10 @@ const maxLineBytes = 64 * 1024 * 1024;
 const maxUnreadBytes = 1024 * 1024;
 /** A pipe takes a write of this size whole or not at all. */
 const atomicBytes = 4096;
-const methodNotFound = -32601;
 
 export interface StdioOptions extends ChildOptions {
-  /** What we say of ourselves. */
-  readonly clientInfo: { readonly name: string; readonly version: string };
+  /** The version of ours that servers are told. */
+  readonly clientVersion: string;
   /** For the start and the handshake together. */
   readonly connectTimeoutMs: number;
   readonly signal: AbortSignal;
@@ -35,11 +51,11 @@ export interface StdioOptions extends ChildOptions {
   readonly clock?: Clock;
 }
 
-/** What became of a request: `Sent`, and answers that came and cannot be read. */
-type Answer = Sent | { readonly kind: 'unreadable'; readonly reason: string };
+/** What became of a request. */
+type Answer = RpcAnswer | Extract<Sent, { kind: 'not-sent' | 'lost' }>;
 
 interface Pending {
-  settle(answer: Answer): void;
+  readonly settle: (answer: Answer) => void;
   readonly onProgress: ((progress: Progress) => void) | undefined;
   /** The pipe did not take it. */
   isUnsent: boolean;
@@ -75,14 +91,14 @@ export async function connectStdio(options: StdioOptions): Promise<Connection> {
 
 class StdioConnection implements Connection {
   protocolVersion = '';
-  serverInfo: Connection['serverInfo'];
+  serverInfo: ServerInfo | undefined;
   readonly #child: UpstreamChild;
   readonly #options: StdioOptions;
   readonly #noise: NoiseCount;
   readonly #pending = new Map<number, Pending>();
   readonly #listeners: (() => void)[] = [];
   /** Keys of `_meta` that a server of the modern era wants on each request. */
-  #envelope: Readonly<Record<string, unknown>> = {};
+  #envelope: Readonly<Record<string, unknown>> | undefined;
   #lastId = 0;
   /** Resolves when the child has read what waits for it. */
   #drained: Promise<void> | undefined;
@@ -109,17 +125,16 @@ class StdioConnection implements Connection {
   }
 
   async shakeHands(signal: AbortSignal): Promise<void> {
-    const initialized = await this.#request('initialize', {
-      protocolVersion: legacyVersions[0],
-      capabilities: {},
-      clientInfo: this.#options.clientInfo,
-    }, { signal, isCancellable: false }); // prettier-ignore
+    const initialized = await this.#request('initialize', initializeParams(this.#options.clientVersion), {
+      signal,
+      isCancellable: false,
+    });
     // It knows no handshake: a server of the modern era alone.
     if (initialized.kind === 'error') return this.#discover(initialized.code, signal);
     const result = this.#handshakeResult('initialize', initialized);
     const version = legacyVersions.find((known) => known === result['protocolVersion']);
     if (version === undefined)
-      throw this.#fault('protocol', `it speaks ${nameOf(result['protocolVersion'])}; known are ${legacyVersions.join(', ')} and ${modernVersion}`); // prettier-ignore
+      throw this.#fault('protocol', `it speaks ${revisionName(result['protocolVersion'])}; ${knownRevisions}`); // prettier-ignore
     this.protocolVersion = version;
     this.serverInfo = readServerInfo(result['serverInfo']);
     this.#notify('notifications/initialized');
@@ -130,9 +145,9 @@ class StdioConnection implements Connection {
     if (answer.kind === 'result') return answer.result;
     if (answer.kind === 'error')
       throw this.#fault('listing', `tools/list was answered with JSON-RPC error ${answer.code}`);
-    if (answer.kind === 'unreadable') throw this.#fault('listing', `tools/list: ${answer.reason}`);
-    const reason = reasonOf(answer);
-    throw this.isOpen ? this.#fault('listing', `tools/list: ${reason}`) : this.#fault('unreachable', reason);
+    throw answer.kind === 'broken' || this.isOpen
+      ? this.#fault('listing', `tools/list: ${answer.reason}`)
+      : this.#fault('unreachable', answer.reason);
   }
 
   async send(call: OutgoingCall, { beforeSend, signal, timeoutMs, onProgress }: SendOptions): Promise<Sent> {
@@ -142,16 +157,12 @@ class StdioConnection implements Connection {
     if (!this.isOpen) return { kind: 'not-sent', reason: this.#gone() };
     if (signal.aborted) return { kind: 'not-sent', reason: gaveUp };
     const id = ++this.#lastId;
-    const meta = writeJson({ ...call.meta, ...this.#envelope, progressToken: id })!;
-    // Line breaks of JSON text are white space; on this wire they would end the message.
-    const args = call.arguments.replace(/[\r\n]/g, ' ');
-    const params = `{"name":${JSON.stringify(call.tool)},"arguments":${args},"_meta":${meta}}`;
-    const answer = await this.#exchange(id, requestLine(id, 'tools/call', params), {
+    const answer = await this.#exchange(id, writeCall(id, call, this.#envelope ?? {}), {
       signal,
       timeoutMs,
       onProgress,
     });
-    return answer.kind === 'unreadable' ? { kind: 'lost', why: 'dropped', reason: answer.reason } : answer;
+    return answer.kind === 'broken' ? { kind: 'lost', why: 'dropped', reason: answer.reason } : answer;
   }
 
   onToolsChanged(listener: () => void): void {
@@ -166,21 +177,16 @@ class StdioConnection implements Connection {
   }
 
   async #discover(refusal: number, signal: AbortSignal): Promise<void> {
-    this.#envelope = {
-      [`${metaPrefix}protocolVersion`]: modernVersion,
-      [`${metaPrefix}clientCapabilities`]: {},
-      [`${metaPrefix}clientInfo`]: this.#options.clientInfo,
-    };
+    this.#envelope = modernMeta(this.#options.clientVersion);
     const discovered = await this.#request('server/discover', {}, { signal, isCancellable: false });
     if (discovered.kind === 'error')
       throw this.#fault('protocol', `it refused initialize (JSON-RPC error ${refusal}) and server/discover (${discovered.code})`); // prettier-ignore
     const result = this.#handshakeResult('server/discover', discovered);
     const versions: unknown[] = Array.isArray(result['supportedVersions']) ? result['supportedVersions'] : [];
     if (!versions.includes(modernVersion))
-      throw this.#fault('protocol', `it refused initialize and speaks ${versions.slice(0, 10).map(nameOf).join(', ') || 'no revision'}; known is ${modernVersion}`); // prettier-ignore
+      throw this.#fault('protocol', `it refused initialize and speaks ${versions.slice(0, 10).map(revisionName).join(', ') || 'no revision'}; known is ${modernVersion}`); // prettier-ignore
     this.protocolVersion = modernVersion;
-    const meta = isObject(result['_meta']) ? result['_meta'] : {};
-    this.serverInfo = readServerInfo(meta[`${metaPrefix}serverInfo`]);
+    this.serverInfo = readModernServerInfo(result['_meta']);
     this.#listen(result['capabilities']);
   }
 
@@ -195,50 +201,47 @@ class StdioConnection implements Connection {
   #handshakeResult(method: string, answer: Answer): Readonly<Record<string, unknown>> {
     if (answer.kind === 'result' && isObject(answer.result)) return answer.result;
     if (answer.kind === 'result') throw this.#fault('protocol', `its answer to ${method} is no object`);
-    if (answer.kind === 'unreadable') throw this.#fault('protocol', `${method}: ${answer.reason}`);
-    if (this.#options.signal.aborted || !this.isOpen) throw this.#fault('unreachable', reasonOf(answer));
+    if (answer.kind === 'broken') throw this.#fault('protocol', `${method}: ${answer.reason}`);
+    if (this.#options.signal.aborted || !this.isOpen)
+      throw this.#fault('unreachable', 'reason' in answer ? answer.reason : answer.kind);
     throw this.#fault('unreachable', `no answer to ${method} within ${this.#options.connectTimeoutMs / 1000} s; the process ${this.#child.describe()}`); // prettier-ignore
   }
 
-  #request(method: string, params: object, exchange: Exchange): Promise<Answer> {
+  #request(method: string, params: Readonly<Record<string, unknown>>, exchange: Exchange): Promise<Answer> {
     const id = ++this.#lastId;
-    const meta = Object.keys(this.#envelope).length === 0 ? {} : { _meta: this.#envelope };
-    return this.#exchange(id, requestLine(id, method, JSON.stringify({ ...params, ...meta })), exchange);
+    const meta = this.#envelope && { _meta: this.#envelope };
+    return this.#exchange(id, writeMessage(method, { ...params, ...meta }, id), exchange);
   }
 
   /** Writes a request and waits for its answer: the one place where requests begin and end. */
-  #exchange(
+  async #exchange(
     id: number,
-    line: string,
+    message: string,
     { signal, timeoutMs, onProgress, isCancellable = true }: Exchange,
   ): Promise<Answer> {
-    return new Promise((resolve) => {
+    if (signal.aborted) return { kind: 'not-sent', reason: gaveUp };
+    if (!this.isOpen) return { kind: 'not-sent', reason: this.#gone() };
+    const wait = new CallWait(signal);
+    const answered = new Promise<Answer>((resolve) => {
       const settle = (answer: Answer) => {
-        if (!this.#pending.delete(id)) return;
-        clearTimeout(timer);
-        signal.removeEventListener('abort', abort);
-        resolve(answer);
+        if (this.#pending.delete(id)) resolve(answer);
       };
-      const giveUp = (why: 'timeout' | 'aborted', reason: string) => {
-        if (isCancellable) this.#notify('notifications/cancelled', { requestId: id, reason });
+      wait.signal.addEventListener('abort', () => {
+        const { why = 'aborted', reason } = wait;
+        if (isCancellable && this.#pending.has(id))
+          this.#notify('notifications/cancelled', { requestId: id, reason });
         settle({ kind: 'lost', why, reason });
-      };
-      const abort = () => giveUp('aborted', gaveUp);
-      const timer =
-        timeoutMs === undefined
-          ? undefined
-          : setTimeout(() => giveUp('timeout', `no answer within ${timeoutMs / 1000} s`), timeoutMs);
+      });
       const pending: Pending = { settle, onProgress, isUnsent: false };
       this.#pending.set(id, pending);
-      if (signal.aborted) return settle({ kind: 'not-sent', reason: gaveUp });
-      if (!this.isOpen) return settle({ kind: 'not-sent', reason: this.#gone() });
-      signal.addEventListener('abort', abort);
-      const bytes = Buffer.from(line);
+      const bytes = Buffer.from(`${message}\n`);
       this.#child.stdin.write(bytes, (error) => {
         // A short line that the pipe did not take was seen by nobody. The end of the child tells why.
         pending.isUnsent = error != null && bytes.length <= atomicBytes;
       });
     });
+    if (timeoutMs !== undefined) wait.start(timeoutMs);
+    return answered.finally(() => wait.end());
   }
 
   /**
@@ -261,49 +264,39 @@ class StdioConnection implements Connection {
     return timeout.aborted ? `the process has not read its input for ${timeoutMs / 1000} s` : undefined;
   }
 
-  #take(message: Incoming): void {
+  #take(message: RpcMessage): void {
     switch (message.kind) {
       case 'noise':
         return this.#noise.add();
       case 'request':
-        return this.#answer(message.id, message.method);
+        return this.#write(writeReply(message));
       case 'notification':
         return this.#hear(message.method, message.params);
-      default: {
+      case 'answer': {
         const pending = this.#pending.get(ourId(message.id) ?? 0);
         // Never asked, answered twice, or given up (F144).
         if (pending === undefined) return this.#noise.add();
-        if (message.kind === 'unreadable') pending.settle({ kind: 'unreadable', reason: message.problem });
-        else if (message.kind === 'result') pending.settle({ kind: 'result', result: message.result });
-        else pending.settle({ kind: 'error', code: message.code, message: message.message });
+        return pending.settle(message.answer);
       }
     }
-  }
-
-  /** A server may ask whether we live; it was promised nothing else (BEHAVIOURS 90). */
-  #answer(id: unknown, method: string): void {
-    const body =
-      method === 'ping' ? { result: {} } : { error: { code: methodNotFound, message: 'Method not found' } };
-    this.#write({ id, ...body });
   }
 
   #hear(method: string, params: Readonly<Record<string, unknown>>): void {
     if (method === 'notifications/tools/list_changed') this.#listeners.forEach((listener) => listener());
     if (method !== 'notifications/progress') return;
-    const progress = readProgress(params);
-    if (progress !== undefined)
-      this.#pending.get(ourId(params['progressToken']) ?? 0)?.onProgress?.(progress);
+    const told = readProgress(params);
+    if (told !== undefined) this.#pending.get(told.id)?.onProgress?.(told.progress);
   }
 
-  #notify(method: string, params?: object): void {
-    this.#write({ method, params });
+  #notify(method: string, params?: Readonly<Record<string, unknown>>): void {
+    this.#write(writeMessage(method, params));
   }
 
   /** What no caller waits for; left out when the child does not read. */
-  #write(message: object): void {
+  #write(message: string): void {
     const { stdin } = this.#child;
     if (!this.isOpen || stdin.writableLength > maxUnreadBytes) return;
-    stdin.write(`${writeJson({ jsonrpc: '2.0', ...message })}\n`);
+    stdin.write(`${message}\n`);
   }
 
   #gone(): string {
@@ -313,45 +306,6 @@ class StdioConnection implements Connection {
   #fault(code: ConnectionFault['code'], problem: string): ConnectionFault {
     return new ConnectionFault(code, `${this.#options.server}: ${problem}`);
   }
-}
-
-const gaveUp = 'the caller gave up';
-
-function requestLine(id: number, method: string, params: string): string {
-  return `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}\n`;
-}
-
-function reasonOf(answer: Answer): string {
-  return 'reason' in answer ? answer.reason : answer.kind;
-}
-
-/** A revision as an upstream names it, where it looks like one: no text of an upstream goes into a message. */
-function nameOf(version: unknown): string {
-  return typeof version === 'string' && /^[\w.-]{1,32}$/.test(version) ? version : 'an unknown revision';
-}
-
-function readServerInfo(value: unknown): Connection['serverInfo'] {
-  if (!isObject(value)) return undefined;
-  const { name, version } = value;
-  if (typeof name !== 'string' || typeof version !== 'string') return undefined;
-  return { name: name.slice(0, 200), version: version.slice(0, 200) };
-}
-
-function readProgress({ progress, total, message }: Readonly<Record<string, unknown>>): Progress | undefined {
-  const value = numberOf(progress);
-  if (value === undefined) return undefined;
-  const outOf = numberOf(total);
-  return {
-    value,
-    ...(outOf !== undefined && { total: outOf }),
-    ...(typeof message === 'string' && { message }),
-  };
-}
-
-/** A double will do where a number is only shown. */
-function numberOf(value: unknown): number | undefined {
-  const number = isInexactNumber(value) ? Number(value.rawJSON) : value;
-  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

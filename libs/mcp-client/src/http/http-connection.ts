@@ -1,22 +1,22 @@
 import { Agent } from 'undici';
 import { AddressGuard, hostOf, type GuardSettings, type Resolver } from './address-guard.js';
-import { CallWait } from './call-wait.js';
-import type { ConnectionLog } from './connection-log.js';
+import { CallWait } from '../call-wait.js';
 import {
   ConnectionFault,
   type Connection,
   type OutgoingCall,
   type SendOptions,
   type Sent,
-} from './connection.js';
-import { modernMeta, type Era } from './era.js';
+} from '../connection.js';
+import { modernMeta, type Era, type ServerInfo } from '../era.js';
 import { headerValue } from './header-value.js';
 import { networkReason, refusedFault, thrownFault } from './http-fault.js';
 import { shakeHands, type Agreement, type HandshakeOptions } from './http-handshake.js';
 import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
 import { HttpWire } from './http-wire.js';
-import { writeCall, writeMessage } from './json-rpc.js';
+import { writeCall, writeMessage } from '../json-rpc.js';
+import type { Log } from '../log.js';
 import { methodNotFound, modernResult, sentOfStatus, unsupportedVersion } from './http-sent.js';
 
 export interface HttpOptions {
@@ -33,7 +33,7 @@ export interface HttpOptions {
   readonly era?: Era;
   /** The version of ours that servers are told. */
   readonly clientVersion: string;
-  readonly log: ConnectionLog;
+  readonly log: Log;
   /** Body bytes of one answer, everything on its stream included; 64 MiB when omitted. */
   readonly maxAnswerBytes?: number;
   /** Before the stream of changes is opened again, doubling; 1 s when omitted. */
@@ -133,14 +133,14 @@ interface Parts {
 export class PeerConnection implements HttpConnection {
   readonly era: Era;
   readonly protocolVersion: string;
-  readonly serverInfo: { readonly name: string; readonly version: string } | undefined;
+  readonly serverInfo: ServerInfo | undefined;
   readonly #way: Way;
   readonly #peer: HttpPeer;
   readonly #host: string;
   readonly #hasSession: boolean;
   readonly #clientVersion: string;
   readonly #maxBytes: number;
-  readonly #log: ConnectionLog;
+  readonly #log: Log;
   /** Cancellations on their way; the session is not ended under them. */
   readonly #farewells = new Set<Promise<void>>();
   #isOpen = true;
@@ -200,7 +200,6 @@ export class PeerConnection implements HttpConnection {
   async send(call: OutgoingCall, options: SendOptions): Promise<Sent> {
     const id = this.#peer.nextId();
     const isModern = this.era === 'modern';
-    const meta = { ...call.meta, progressToken: id, ...(isModern && modernMeta(this.#clientVersion)) };
     const wait = new CallWait(options.signal, this.#way.closing.signal);
     let isSent = false;
     let refusal: { readonly thrown: unknown } | undefined;
@@ -209,7 +208,7 @@ export class PeerConnection implements HttpConnection {
       const reply = await this.#peer.ask({
         id,
         method: 'tools/call',
-        text: writeCall(id, call, meta),
+        text: writeCall(id, call, isModern ? modernMeta(this.#clientVersion) : {}),
         name: call.tool,
         ...(isModern && { headers: paramHeaders(call.paramHeaders) }),
         maxBytes: this.#maxBytes,

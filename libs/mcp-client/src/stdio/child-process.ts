@@ -1,9 +1,10 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { childEnvironment, type Environment } from './child-environment.js';
+import type { Environment } from '../environment.js';
+import { childEnvironment } from './child-environment.js';
 import type { ChildGuard } from './child-guard.js';
-import { ConnectionFault } from './connection.js';
-import type { StdioSettings } from './server-settings.js';
+import { ConnectionFault } from '../connection.js';
+import type { StdioSettings } from '../server-settings.js';
 import { maskerOf, StderrTail } from './stderr-tail.js';
 
 /** What a child may take to leave by itself once its stdin is closed. */

@@ -1,5 +1,5 @@
 import type { Clock } from '@holdfast/run';
-import type { Log } from './log.js';
+import type { Log } from '../log.js';
 
 const pauseMs = 10_000;
 

@@ -1,20 +1,23 @@
-import { ConnectionFault } from './connection.js';
+import { ConnectionFault } from '../connection.js';
 import {
-  clientName,
+  initializeParams,
+  knownRevisions,
   legacyVersions,
   modernMeta,
   modernVersion,
+  readModernServerInfo,
   readServerInfo,
-  serverInfoKey,
+  revisionName,
   type Era,
-} from './era.js';
+  type ServerInfo,
+} from '../era.js';
 import { refusedFault, thrownFault } from './http-fault.js';
 import { maxSmallAnswerBytes, type HttpPeer, type Manner, type Reply } from './http-peer.js';
-import { isObject, writeMessage } from './json-rpc.js';
+import { isObject, writeMessage } from '../json-rpc.js';
 
 /** What both ends agreed on. */
 export interface Agreement extends Manner {
-  readonly serverInfo: { readonly name: string; readonly version: string } | undefined;
+  readonly serverInfo: ServerInfo | undefined;
 }
 
 export interface HandshakeOptions {
@@ -93,13 +96,13 @@ async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agre
     return 'refused';
   }
   if (reply.kind === 'broken') return 'lost';
-  if (reply.answer.kind === 'error') return 'refused';
+  if (reply.answer.kind === 'error' || !isObject(reply.answer.result)) return 'refused';
   const { supportedVersions, _meta } = reply.answer.result;
   if (!Array.isArray(supportedVersions) || !supportedVersions.includes(modernVersion)) return 'refused';
   const agreement: Agreement = {
     era: 'modern',
     protocolVersion: modernVersion,
-    serverInfo: readServerInfo(isObject(_meta) ? _meta[serverInfoKey] : undefined),
+    serverInfo: readModernServerInfo(_meta),
   };
   peer.agree(agreement, reply.url);
   return agreement;
@@ -112,17 +115,12 @@ async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agre
 export async function initialize(peer: HttpPeer, options: HandshakeOptions): Promise<Agreement> {
   const { host, clientVersion, signal } = options;
   const id = peer.nextId();
-  const params = {
-    protocolVersion: legacyVersions[0],
-    capabilities: {},
-    clientInfo: { name: clientName, version: clientVersion },
-  };
   let reply: Reply;
   try {
     reply = await peer.ask({
       id,
       method: 'initialize',
-      text: writeMessage('initialize', params, id),
+      text: writeMessage('initialize', initializeParams(clientVersion), id),
       maxBytes: maxSmallAnswerBytes,
       follow: 'all',
       signal,
@@ -133,10 +131,13 @@ export async function initialize(peer: HttpPeer, options: HandshakeOptions): Pro
   if (reply.kind !== 'answer') throw refusedFault(host, reply, signal.aborted ? 'unreachable' : 'protocol');
   if (reply.answer.kind === 'error')
     throw new ConnectionFault('protocol', `${host} refuses initialize with error ${reply.answer.code}`);
-  const { protocolVersion, serverInfo } = reply.answer.result;
+  const { protocolVersion, serverInfo } = isObject(reply.answer.result) ? reply.answer.result : {};
   const version = legacyVersions.find((known) => known === protocolVersion);
   if (version === undefined)
-    throw new ConnectionFault('protocol', `${host} speaks ${revisionName(protocolVersion)}, which we do not`);
+    throw new ConnectionFault(
+      'protocol',
+      `${host} speaks ${revisionName(protocolVersion)}; ${knownRevisions}`,
+    );
   const sessionId = readSessionId(host, reply.headers['mcp-session-id']);
   const agreement: Agreement = {
     era: 'legacy',
@@ -160,12 +161,6 @@ async function confirm(peer: HttpPeer, { host, signal }: HandshakeOptions): Prom
   }
   if (told.status < 200 || told.status >= 300)
     throw refusedFault(host, { kind: 'status', headers: {}, ...told }, 'unreachable');
-}
-
-function revisionName(version: unknown): string {
-  return typeof version === 'string' && /^[\w.-]{1,40}$/.test(version)
-    ? `revision ${version}`
-    : 'no revision of MCP that has a name';
 }
 
 /** @throws ConnectionFault `protocol` for an id that no header could carry back */

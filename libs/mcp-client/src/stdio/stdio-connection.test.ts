@@ -1,8 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { writeJson } from '@holdfast/run';
-import type { Sent } from './connection.js';
-import { connect, recordingLog, runningIn, send, stdioSettings, structured, until } from './test-stdio.js';
+import type { Sent } from '../connection.js';
+import { recordingLog } from '../test-log.js';
+import { connect, runningIn, send, stdioSettings, structured, until } from './test-stdio.js';
 
 interface Echo {
   readonly args: Record<string, unknown>;
@@ -211,7 +212,7 @@ describe('a call over stdio', () => {
     expect(await send(connection, 'silent', {}, { timeoutMs: 50 })).toEqual({
       kind: 'lost',
       why: 'timeout',
-      reason: 'no answer within 0.05 s',
+      reason: 'no answer within 50 ms',
     });
     expect((await seenBy(connection)).map(({ method }) => method)).toContain('notifications/cancelled');
     expect(connection.isOpen).toBe(true);
@@ -391,7 +392,7 @@ describe('what an upstream writes to its output', () => {
     const answers = (await seenBy(connection)).filter(({ method }) => method === undefined);
     expect(answers).toEqual([
       { jsonrpc: '2.0', id: 'p', result: {} },
-      { jsonrpc: '2.0', id: 7, error: { code: -32601, message: 'Method not found' } },
+      { jsonrpc: '2.0', id: 7, error: { code: -32601, message: 'this client offers no such method' } },
       // As a double of the server shows it.
       { jsonrpc: '2.0', id: 9007199254740992, result: {} },
     ]);

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { buildConnector } from 'undici';
 import { classifyAddress } from './address-class.js';
-import { ConnectionFault } from './connection.js';
+import { ConnectionFault } from '../connection.js';
 
 /** What an operator allows outbound connections to reach (BEHAVIOURS 161, 176-181, X18). */
 export interface GuardSettings {
