@@ -284,7 +284,7 @@ describe.each(eras)('a %s host', (hostEra) => {
 test('F151 variant: an upstream of a revision that nobody knows is refused by its name', async () => {
   const upstream = await own.upstream({ era: 'legacy', legacyVersions: ['2031-01-01'] });
   own.set({ id: 'future', name: 'Future', url: upstream.url });
-  expect(await own.diagnostic('future')).toMatch(/speaks revision 2031-01-01, which we do not/);
+  expect(await own.diagnostic('future')).toMatch(/speaks 2031-01-01; known are 2025-11-25/);
 });
 
 describe('tools whose annotations say little', () => {
