@@ -245,7 +245,10 @@ describe('ownership', () => {
     expect(upstream.executions.all).toEqual([]);
   });
 
-  test('one whose lease runs out while the mark is made does not send, and says so', async () => {
+  test.each([
+    ['and nobody has taken the server, sends all the same', false, { kind: 'ran' }],
+    ['and another has the server, does not send', true, { kind: 'not_sent', name: 'MCPServerUnavailable' }],
+  ])('one whose lease runs out while the mark is made, %s', async (_case, isTaken, outcome) => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const { now } = performance;
     const { connector } = startConnector(
@@ -256,6 +259,12 @@ describe('ownership', () => {
           dispatch: async (claim) => {
             const mark = await store.runs.dispatch(claim);
             performance.now = () => now.call(performance) + 60_000;
+            if (isTaken) {
+              const owners = await store.servers.owners();
+              const [lease, { id }] = [...owners][0]!;
+              await store.servers.disown(id, [lease]);
+              await store.servers.own({ id: 'another', address: 'there' }, [lease], 60_000);
+            }
             return mark;
           },
         },
@@ -267,15 +276,12 @@ describe('ownership', () => {
     await until(() => connector.canCall(key));
     const claim = await claimOne(store, key);
     try {
-      expect(await call(connector, key, claim)).toMatchObject({
-        kind: 'not_sent',
-        name: 'MCPServerUnavailable',
-      });
+      expect(await call(connector, key, claim)).toMatchObject(outcome);
     } finally {
       performance.now = now;
     }
     expect(await store.runs.dispatch(claim)).toBe('lost');
-    expect(upstream.executions.all).toEqual([]);
+    expect(upstream.executions.all).toHaveLength(isTaken ? 0 : 1);
   });
 
   test('a call that waits for a connection when its server goes is for another connector', async () => {

@@ -3,7 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ensureError,
   leaseName,
+  readTraceContext,
   serverOfLease,
+  traceIdOf,
   type UpstreamOutcome,
   type UpstreamRequest,
   type UpstreamWaiter,
@@ -167,7 +169,7 @@ export class Connector {
    * there then is ours. Where it throws nothing is sent, and the worker finds out whether the mark is there.
    */
   async #mark(
-    { server, runId, claim }: UpstreamRequest,
+    { server, runId, claim, meta }: UpstreamRequest,
     isOwned: () => boolean,
     signal: AbortSignal,
   ): ReturnType<Store['runs']['dispatch']> {
@@ -177,7 +179,8 @@ export class Connector {
         const made = await this.#parts.store.runs.dispatch(claim);
         const mark = made === 'lost' && isRepeated ? 'won' : made;
         // Before the first byte: a call that was told as unknown shows here how far it got.
-        if (mark === 'won') this.#parts.log.debug({ server, runId }, 'call dispatched');
+        const traceId = traceIdOf(readTraceContext(meta));
+        if (mark === 'won') this.#parts.log.debug({ server, runId, traceId }, 'call dispatched');
         return mark;
       } catch (error) {
         if (!isOwned() || signal.aborted) throw error;
