@@ -2,6 +2,7 @@ import { createDatabase } from './postgres-server.ts';
 import { newStoreUrl } from './valkey-server.ts';
 
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
+export { type PostgresPair, startPostgresPair } from './postgres-pair.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
 export { ScriptableUpstream, type UpstreamOptions } from './scriptable-upstream.ts';

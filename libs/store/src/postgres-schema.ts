@@ -1,6 +1,7 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { RunError } from '@holdfast/run';
-import { clientConfig, nameOf, sqlState, toRunError } from './postgres-connection.js';
+import { connect, isUnfit, sqlState, toRunError } from './postgres-connection.js';
+import type { PostgresHosts } from './postgres-hosts.js';
 
 /**
  * Numbered, forward-only; `holdfast.migrations` says which a database has had. All that are
@@ -140,22 +141,19 @@ const migrationMs = 3_600_000;
  * @param warn  told what weakens a guarantee but is the operator's to decide
  * @throws RunError `store-unfit` with the remedy; `store-unavailable` when it cannot be reached now
  */
-export async function prepareDatabase(url: string, warn: (message: string) => void): Promise<void> {
-  const name = nameOf(url);
-  const client = new pg.Client({ ...clientConfig(url), query_timeout: migrationMs });
-  client.on('error', () => {});
+export async function prepareDatabase(hosts: PostgresHosts, warn: (message: string) => void): Promise<void> {
+  const { name } = hosts;
+  let client: pg.Client | undefined;
   try {
-    await client.connect();
+    client = await connect(hosts, migrationMs);
     await checkServer(client, name, warn);
     await migrate(client, name);
   } catch (error) {
-    const code = sqlState(error);
-    if (code === '3D000' || code?.startsWith('28')) {
+    if (isUnfit(error))
       throw unfit(name, `${(error as Error).message}; create the database and the role, or correct the URL`);
-    }
     throw toRunError(error, name);
   } finally {
-    client.connection.stream.destroy();
+    client?.connection.stream.destroy();
   }
 }
 
