@@ -27,4 +27,6 @@ export default {
   globalSetup: '<rootDir>/test/servers/global-setup.ts',
   globalTeardown: '<rootDir>/test/servers/global-teardown.ts',
   testTimeout: 30_000,
+  // System tests wait more than they work: a second worker is worth it on two cores, where Jest takes one.
+  maxWorkers: 2,
 };

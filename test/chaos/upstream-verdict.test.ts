@@ -71,7 +71,12 @@ describe('what is complained of', () => {
     const call = write({ got: unknown, dispatchedAt: undefined, executedAt: [] });
     expect(complaints([call], [struckAt(31)])).toEqual({ brokenAfterMark: 1 });
     expect(complaints([{ ...call, isUnheard: true }])).toEqual({ brokenAfterMark: 1 });
-    expect(complaints([call], [struckAt(9), struckAt(51), struckAt(31, 'worker')])).toEqual({
+    expect(
+      complaints(
+        [call],
+        [struckAt(9), struckAt(51), struckAt(31, 'worker'), { ...struckAt(31), how: 'stopped' }],
+      ),
+    ).toEqual({
       unknownWithoutMark: 1,
     });
   });

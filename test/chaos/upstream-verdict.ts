@@ -85,7 +85,10 @@ export function judge(
   // The connector may have died after the mark was committed and before it could say so.
   const mayBeMarked = (call: CallFacts): boolean =>
     call.isUnheard ||
-    struck.some(({ kind, at }) => kind === 'connector' && at >= call.submittedAt && at <= call.finishedAt);
+    struck.some(
+      ({ kind, how, at }) =>
+        kind === 'connector' && how === 'killed' && at >= call.submittedAt && at <= call.finishedAt,
+    );
   return {
     rows: rowsOf(facts),
     phases: phasesOf(writes, struck),

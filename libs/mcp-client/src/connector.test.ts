@@ -291,6 +291,26 @@ describe('ownership', () => {
     await expect(waiting).rejects.toThrow(NotOwner);
   });
 
+  test('one that lost a server ends what is under way there, and sends away what waits', async () => {
+    const script = { pages: [[tool('echo', { delayMs: 2_000 })]] };
+    const [store, upstream] = [await openMemory(), await startUpstream(script)];
+    let isLost = false;
+    const own: Store['servers']['own'] = async (...asked) => (isLost ? [] : store.servers.own(...asked));
+    const servers = settings({ id: 'up', url: upstream.url, concurrency: 1 });
+    const { connector } = startConnector({ ...store, servers: { ...store.servers, own } }, servers);
+    const key = await keyOf(store);
+    const under = call(connector, key, await claimOne(store, key));
+    await until(() => upstream.executions.all.length === 1);
+    const ended: string[] = [];
+    void under.then(({ kind }) => ended.push(kind));
+    const waiting = call(connector, key, await claimOne(store, key));
+    isLost = true;
+    await expect(waiting).rejects.toThrow(NotOwner);
+    expect(ended).toEqual([]);
+    expect(await under).toMatchObject({ kind: 'ran' });
+    expect(upstream.executions.all).toHaveLength(1);
+  });
+
   test('a server that every connector may serve is owned by each', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const servers = settings({ id: 'up', url: upstream.url, placement: 'every' });

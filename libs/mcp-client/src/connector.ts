@@ -248,8 +248,16 @@ export class Connector {
     const ours = new Map(wanted.filter(({ lease }) => leases.has(lease)).map((one) => [one.entry.key, one]));
     const isSame = ({ key, settings }: UpstreamServer): boolean =>
       JSON.stringify(settings) === JSON.stringify(ours.get(key)?.settings);
+    // An answer that is on its way is worth waiting for, though the server is another's by now; its process
+    // over stdio is not, since the other has one of its own.
+    const isAnswering = ({ key, settings, underWay }: UpstreamServer): boolean =>
+      underWay > 0 &&
+      settings.transport.kind !== 'stdio' &&
+      JSON.stringify(settings) === JSON.stringify(this.#wanted.get(key)?.settings);
     const changed = [...this.#servers.values()].filter((server) => !isSame(server));
-    await Promise.all(changed.map(({ key }) => this.#letGo(key)));
+    for (const server of changed) server.turnAway();
+    const leaving = changed.filter((server) => !isAnswering(server));
+    await Promise.all(leaving.map(({ key }) => this.#letGo(key)));
     // What is not wanted any more is free for others at once; what another has is not ours to give up.
     await this.#disown(givenUp);
     const opening = [...ours.values()].filter(({ entry }) => !this.#servers.has(entry.key));

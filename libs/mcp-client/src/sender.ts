@@ -69,9 +69,15 @@ export class Sender {
     return this.#turns.inside;
   }
 
+  /** Sends away the calls that wait for their turn. */
+  turnAway(): void {
+    this.#turns.turnAway();
+  }
+
   /** Rejects only with what `assertOwned` or `mark` threw. */
   async call(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
     const leave = await this.#turns.enter(options.signal);
+    if (leave === undefined && !options.signal.aborted) options.assertOwned();
     if (leave === undefined)
       return notSent('MCPConnectionError', 'the call was given up before its turn came');
     try {

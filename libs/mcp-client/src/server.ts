@@ -110,6 +110,11 @@ export class UpstreamServer {
     return this.#sender.call(request, options);
   }
 
+  /** Sends away the calls that wait for their turn; those under way go on. */
+  turnAway(): void {
+    this.#sender.turnAway();
+  }
+
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#pool.close();

@@ -1,7 +1,7 @@
 /** Lets so many in at once, in the order in which they came. */
 export class Turns {
   readonly #atOnce: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: { enter(): void; leave(): void }[] = [];
   #inside = 0;
 
   constructor(atOnce: number) {
@@ -13,21 +13,29 @@ export class Turns {
     return this.#inside;
   }
 
-  /** Resolves to how to leave, once it is one's turn; to undefined when `signal` aborts before that. */
+  /** Sends away who waits. */
+  turnAway(): void {
+    for (const one of [...this.#waiting]) one.leave();
+  }
+
+  /** Resolves to how to leave, once it is one's turn; to undefined when `signal` aborts, or it is sent away, before that. */
   async enter(signal: AbortSignal): Promise<(() => void) | undefined> {
     if (signal.aborted) return undefined;
     if (this.#inside >= this.#atOnce) {
       const isIn = await new Promise<boolean>((resolve) => {
-        const enter = (): void => {
-          signal.removeEventListener('abort', leave);
-          resolve(true);
+        const one = {
+          enter: (): void => {
+            signal.removeEventListener('abort', one.leave);
+            resolve(true);
+          },
+          leave: (): void => {
+            signal.removeEventListener('abort', one.leave);
+            this.#waiting.splice(this.#waiting.indexOf(one), 1);
+            resolve(false);
+          },
         };
-        const leave = (): void => {
-          this.#waiting.splice(this.#waiting.indexOf(enter), 1);
-          resolve(false);
-        };
-        signal.addEventListener('abort', leave, { once: true });
-        this.#waiting.push(enter);
+        signal.addEventListener('abort', one.leave, { once: true });
+        this.#waiting.push(one);
       });
       if (!isIn) return undefined;
     } else this.#inside++;
@@ -38,7 +46,7 @@ export class Turns {
       const next = this.#waiting.shift();
       // Whoever is next takes the place over.
       if (next === undefined) this.#inside--;
-      else next();
+      else next.enter();
     };
   }
 }
