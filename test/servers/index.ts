@@ -1,6 +1,7 @@
 import { createDatabase } from './postgres-server.ts';
 import { newStoreUrl } from './valkey-server.ts';
 
+export { type GatewayPlace, type Haproxy, startHaproxy } from './haproxy.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
