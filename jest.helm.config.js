@@ -7,4 +7,6 @@ export default {
   ...rest,
   testMatch: ['<rootDir>/test/helm/*.test.ts'],
   testPathIgnorePatterns: ['/node_modules/'],
+  // Helm runs beside Jest, so that two workers keep two cores busy.
+  maxWorkers: 2,
 };

@@ -3,7 +3,9 @@ import { dirname, join, resolve } from 'node:path';
 import { expect, test } from '@jest/globals';
 
 const root = join(import.meta.dirname, '../..');
-const pages = [...globSync('*.md', { cwd: root }), ...globSync('docs/**/*.md', { cwd: root })].sort();
+const pages = ['*.md', 'docs/**/*.md', 'helm/**/*.md']
+  .flatMap((glob) => globSync(glob, { cwd: root }))
+  .sort();
 
 /** The anchor that GitHub gives a heading. */
 function anchorOf(heading: string): string {

@@ -22,6 +22,19 @@ export const least = [
   'auth.apiKeys.existingSecret=keys',
 ];
 
+const goldenFolder = join(root, 'test/helm/golden');
+
+/** Where the golden render of a set-up is; `least` is that of what must be enough. */
+export function goldenPath(setup: string): string {
+  return join(goldenFolder, `${setup}.yaml`);
+}
+
+/** Every set-up as it was last rendered, by name: a test of its own sees to it that this is what helm renders now. */
+export function goldenSetups(): ReadonlyMap<string, readonly KubernetesObject[]> {
+  const names = ['least', ...setups.keys()];
+  return new Map(names.map((name) => [name, objectsOf(readFileSync(goldenPath(name), 'utf8'))]));
+}
+
 export interface Container {
   readonly name: string;
   readonly image: string;

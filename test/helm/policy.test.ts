@@ -1,21 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   containerOf,
-  least,
-  objectsOf,
+  goldenSetups,
   podOf,
-  render,
   services,
-  setups,
   type Container,
   type KubernetesObject,
   type PodSpec,
 } from './chart.ts';
 
-const set = new Map<string, readonly KubernetesObject[]>([
-  ['least', objectsOf(render(...least))],
-  ...[...setups].map(([name, path]) => [name, objectsOf(render('--values', path))] as const),
-]);
+const set = goldenSetups();
 
 const pods: (readonly [name: string, pod: PodSpec, object: KubernetesObject])[] = [...set].flatMap(
   ([setup, objects]) =>
@@ -232,6 +226,17 @@ describe('a service', () => {
     expect(scaled('keda', 'worker')).toBeUndefined();
     expect(scaled('keda', 'gateway')).toBe(2);
   });
+});
+
+test('an autoscaler that may take all workers away looks at what runs too, and at types that KEDA has a fallback for', () => {
+  for (const setup of ['keda', 'keda-postgres']) {
+    const { spec } = set.get(setup)!.find(({ kind }) => kind === 'ScaledObject')!;
+    const triggers = spec!['triggers'] as { metricType: string; metadata: { query: string } }[];
+    expect(spec!['minReplicaCount']).toBe(0);
+    expect(triggers.map(({ metricType }) => metricType)).toEqual(triggers.map(() => 'AverageValue'));
+    const asked = triggers.map(({ metadata }) => metadata.query).join();
+    expect(asked).toMatch(setup === 'keda' ? /holdfast_calls_waiting/ : /FROM holdfast\.queue LIMIT/);
+  }
 });
 
 describe('selectors', () => {

@@ -1,8 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from '@jest/globals';
+import { basename, join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
 import {
   chart,
+  goldenPath,
   helm,
   least,
   objectsOf,
@@ -14,15 +15,13 @@ import {
   setups,
   type KubernetesObject,
 } from './chart.ts';
-import { structuralProblems } from './structure.ts';
+import { structuralProblems, valueProblems } from './structure.ts';
 import { goldens, written } from './written.ts';
 
-const rendered = new Map<string, readonly KubernetesObject[]>();
-
-beforeAll(() => {
-  rendered.set('least', objectsOf(render(...least)));
-  for (const [name, path] of setups) rendered.set(name, objectsOf(render('--values', path)));
-});
+const golden = goldens();
+const rendered = new Map(
+  [...golden].map(([path, manifests]) => [basename(path, '.yaml'), objectsOf(manifests)] as const),
+);
 
 test('every set-up passes helm lint --strict', () => {
   const files = [...setups.values()];
@@ -57,18 +56,26 @@ test('a Kubernetes without the sleep of preStop is refused', () => {
 });
 
 test('what is written from something else is up to date; npm run helm -- --update writes it', () => {
-  const golden = goldens();
   for (const [path, text] of [...written(), ...golden]) {
-    const kept = existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : '';
+    const kept = existsSync(path) ? readFileSync(path, 'utf8') : '';
     expect({ path, text: kept }).toEqual({ path, text });
   }
-  const there = globSync('test/helm/golden/*', { cwd: root });
+  const there = globSync(goldenPath('*'));
   expect(there.sort()).toEqual([...golden.keys()].sort());
 });
 
 describe('structural validation', () => {
-  test('finds nothing wrong in any rendered object', () => {
-    expect(structuralProblems([...rendered.values()].flat())).toEqual([]);
+  test('finds nothing wrong in any rendered object', async () => {
+    const objects = [...rendered.values()].flat();
+    expect(structuralProblems(objects)).toEqual([]);
+    expect(await valueProblems(objects)).toEqual([]);
+  });
+
+  test('sees a value outside its enum, pattern or bounds', async () => {
+    const route = rendered.get('gateway-api')!.find(({ kind }) => kind === 'HTTPRoute')!;
+    const broken = structuredClone(route);
+    (broken.spec!['rules'] as Record<string, unknown>[])[0]!['timeouts'] = { request: 'for ever' };
+    expect(await valueProblems([route, broken])).toEqual([expect.stringMatching(/^HTTPRoute .*request/)]);
   });
 
   test('sees a field that is unknown, missing or of another type, at any depth', () => {

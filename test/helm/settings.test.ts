@@ -5,25 +5,11 @@ import { connectorRules, connectorSettings } from '@holdfast/connector';
 import { gatewaySettings, servingRules } from '@holdfast/gateway';
 import { knownVariables, readSettings } from '@holdfast/ops';
 import { workerRules, workerSettings } from '@holdfast/worker';
-import {
-  chart,
-  containerOf,
-  least,
-  objectsOf,
-  render,
-  services,
-  setups,
-  type Container,
-  type KubernetesObject,
-  type ServiceName,
-} from './chart.ts';
+import { chart, containerOf, goldenSetups, services, type Container, type ServiceName } from './chart.ts';
 import { environmentOf } from './pod-environment.ts';
 import { settingsOf } from './written.ts';
 
-const set = new Map<string, readonly KubernetesObject[]>([
-  ['least', objectsOf(render(...least))],
-  ...[...setups].map(([name, path]) => [name, objectsOf(render('--values', path))] as const),
-]);
+const set = goldenSetups();
 
 const containers: (readonly [setup: string, service: ServiceName, container: Container])[] = [...set].flatMap(
   ([setup, objects]) =>

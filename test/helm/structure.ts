@@ -14,6 +14,31 @@ const typesOf: Readonly<Record<string, string>> = {
   'monitoring.coreos.com/v1': '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1',
 };
 
+/** A model of the same packages, which knows enums, patterns and bounds. */
+interface Model {
+  validate(): void;
+}
+
+/**
+ * What a schema of the kind of an object refuses in its values, one line each: an enum, a pattern, a bound.
+ * Fields that it does not know are let pass; `structuralProblems` finds those.
+ */
+export async function valueProblems(objects: readonly KubernetesObject[]): Promise<string[]> {
+  const problems: string[] = [];
+  for (const object of objects) {
+    const module = (await import(`${typesOf[object.apiVersion]}/${object.kind}`)) as Record<
+      string,
+      new (data: unknown) => Model
+    >;
+    try {
+      new module[object.kind]!(object).validate();
+    } catch (error) {
+      problems.push(`${object.kind} ${object.metadata.name}: ${String(error)}`);
+    }
+  }
+  return problems;
+}
+
 /**
  * What the API server, or the one of an operator, would refuse or drop: a field that is missing, unknown or
  * of a wrong type, one line each. Objects are typed as literals of the interfaces of their kind, so that the

@@ -8,7 +8,7 @@ import { connectorSettings } from '@holdfast/connector';
 import { gatewaySettings } from '@holdfast/gateway';
 import { describeSettings, type SettingRow } from '@holdfast/ops';
 import { workerSettings } from '@holdfast/worker';
-import { chart, least, render, root, setups, type ServiceName } from './chart.ts';
+import { chart, goldenPath, least, render, root, setups, type ServiceName } from './chart.ts';
 import { isMap, parseDocument, type YamlMap } from './foreign.ts';
 
 export const settingsOf = {
@@ -21,24 +21,28 @@ export const settingsOf = {
 const decided =
   /^HOLDFAST_(STORE|STORE_LISTEN_URL|HOST|PORT|OPS_HOST|OPS_PORT|DRAIN_MS|LOG_LEVEL|WORKFLOW_PREFIX|MCP_PATH|PUBLIC_URL|AUTH|API_KEYS|ADMIN_KEYS|JWT_.*|AUTH_MODULE|ALLOW_UNAUTHENTICATED|RUN_ID_KEYS?.*|TOOLS|WORKER_CONCURRENCY|WORKER_GROUP|CONNECTOR_(URL|BIND|ADVERTISE|TOKEN|TLS_.*)|PROFILE|STDIO_ENABLED|SERVERS_FILE|ENV_ALLOW|ENV_DIR)$/;
 
-/** Path of a file from the root of the repository, to what it should hold. */
+/** Path of a file to what it should hold. */
 export function written(): Map<string, string> {
   const files = new Map<string, string>();
   for (const [from, to] of [
     ['deploy/prometheus/rules.yaml', 'files/rules.yaml'],
     ['deploy/grafana/holdfast.json', 'files/dashboard.json'],
   ] as const) {
-    files.set(`helm/holdfast/${to}`, readFileSync(join(root, from), 'utf8'));
+    files.set(join(chart, to), readFileSync(join(root, from), 'utf8'));
   }
-  files.set('helm/holdfast/values.schema.json', withSettings(read('helm/holdfast/values.schema.json')));
-  files.set('helm/holdfast/README.md', withTable(read('helm/holdfast/README.md')));
+  for (const [name, change] of [
+    ['values.schema.json', withSettings],
+    ['README.md', withTable],
+  ] as const) {
+    files.set(join(chart, name), change(readFileSync(join(chart, name), 'utf8')));
+  }
   return files;
 }
 
 /** Golden renders: path to manifests, without what is made anew at each render. */
 export function goldens(): Map<string, string> {
-  const files = new Map([['test/helm/golden/least.yaml', golden(...least)]]);
-  for (const [name, path] of setups) files.set(`test/helm/golden/${name}.yaml`, golden('--values', path));
+  const files = new Map([[goldenPath('least'), golden(...least)]]);
+  for (const [name, path] of setups) files.set(goldenPath(name), golden('--values', path));
   return files;
 }
 
@@ -126,16 +130,12 @@ function commentOf(map: YamlMap, index: number): string | undefined {
     .replace(/\s*\n\s*/g, ' ');
 }
 
-function read(path: string): string {
-  return readFileSync(join(root, path), 'utf8');
-}
-
 /** Writes it all: first what helm itself reads. */
 export function update(): void {
   for (const make of [written, goldens]) {
     for (const [path, text] of make()) {
-      mkdirSync(dirname(join(root, path)), { recursive: true });
-      writeFileSync(join(root, path), text);
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
     }
   }
 }

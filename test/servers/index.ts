@@ -3,6 +3,7 @@ import { newStoreUrl } from './valkey-server.ts';
 
 export { type GatewayPlace, type Haproxy, startHaproxy } from './haproxy.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
+export { type PostgresPair, startPostgresPair } from './postgres-pair.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
 export { ScriptableUpstream, type UpstreamOptions } from './scriptable-upstream.ts';

@@ -80,7 +80,7 @@ async function restoreLinks(unpacked: string): Promise<void> {
  * Returns the folder of binaries itself, or that of a copy in `folder` when the server's user cannot reach
  * it, as in a checkout below root's home.
  */
-async function runnable(bin: string, folder: string): Promise<string> {
+export async function runnable(bin: string, folder: string): Promise<string> {
   const works = (candidate: string) => run(join(candidate, 'postgres'), ['--version'], { ...unprivileged });
   try {
     await works(bin);

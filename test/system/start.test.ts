@@ -107,6 +107,14 @@ test('a worker may be without tools of its own, when it calls upstreams', async 
   expect(await worker.stop()).toBe(0);
 });
 
+test('the one process may be without tools of its own as well', async () => {
+  const { service, base } = await startStandalone({ HOLDFAST_STORE: 'memory:', HOLDFAST_TOOLS: 'off' });
+  const host = await openHost('modern', `${base}/mcp`);
+  const { messages } = await host.send('tools/list').answer;
+  expect(messages[0]?.result).toMatchObject({ tools: [] });
+  expect(await service.stop()).toBe(0);
+});
+
 test.each(['gateway', 'standalone'] as const)(
   'a %s lists every wrong setting, one a line, and echoes no secret',
   async (app) => {

@@ -17,6 +17,7 @@ export const standaloneSettings = {
     about: 'modules whose exports are tools: paths or package names',
     default: ['@holdfast/orders'],
     defaultText: 'the examples',
+    special: { off: 'no tools of its own, only those of upstreams' },
   }),
 };
 

@@ -7,6 +7,7 @@ import { Gateway, servingRules } from '@holdfast/gateway';
 import { beginService, type Environment, type Health, type Log, type Metrics } from '@holdfast/ops';
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
+import { toolModules } from '@holdfast/worker';
 import { standaloneSettings, type StandaloneSettings } from './settings.js';
 
 /** Nobody calls this connector from outside. */
@@ -46,7 +47,7 @@ export async function makeStandalone(
   const { settings, log, health, metrics, readiness } = service;
   resolveOurPackagesEverywhere();
   const tools = runsTools(settings)
-    ? await loadTools(settings.tools.map(ourExamples), process.cwd())
+    ? await loadTools(toolModules(settings.tools).map(ourExamples), process.cwd())
     : undefined;
   const gateway = await Gateway.create({ settings, version, log, metrics });
   const connecting =

@@ -1,1 +1,7 @@
-export { workerRules, workerSettings, workingSettings, type WorkingSettings } from './settings.js';
+export {
+  toolModules,
+  workerRules,
+  workerSettings,
+  workingSettings,
+  type WorkingSettings,
+} from './settings.js';

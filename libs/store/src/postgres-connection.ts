@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { ensureError, RunError } from '@holdfast/run';
+import { type PostgresHosts } from './postgres-hosts.js';
 
 /** Runs one statement. Rows come as the statement names their columns; bigint and numbers are JS numbers. */
 export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
@@ -10,8 +11,8 @@ const connectMs = 5_000;
 /** Statements that Postgres rolled back to let another one through are worth an immediate second try. */
 const maxTries = 5;
 
-/** What a client of `url` is made with. */
-export function clientConfig(url: string): pg.ClientConfig {
+/** What a client of the one server of `url` is made with. */
+function clientConfig(url: string): pg.ClientConfig {
   return {
     connectionString: url,
     application_name: 'holdfast',
@@ -19,6 +20,61 @@ export function clientConfig(url: string): pg.ClientConfig {
     keepAlive: true,
     types: { getTypeParser: parserOf },
   };
+}
+
+/**
+ * A connection of one's own to the server that takes writes.
+ *
+ * @param queryMs  how long a statement may take
+ * @param signal   gives up when it aborts
+ * @throws what Postgres or the network said, of a single server as it is; of several, `isUnfit` holds only
+ *   when it holds for all
+ */
+export async function connect(
+  hosts: PostgresHosts,
+  queryMs: number,
+  signal?: AbortSignal,
+): Promise<pg.Client> {
+  const failures: { url: string; error: unknown }[] = [];
+  while (failures.length < hosts.urls.length) {
+    signal?.throwIfAborted();
+    const url = hosts.current;
+    const client = new pg.Client({ ...clientConfig(url), query_timeout: queryMs });
+    client.on('error', () => {});
+    const giveUp = (): void => void client.connection.stream.destroy();
+    signal?.addEventListener('abort', giveUp, { once: true });
+    try {
+      await client.connect();
+      await hosts.check(client);
+      return client;
+    } catch (error) {
+      giveUp();
+      failures.push({ url, error });
+      hosts.leave(url);
+    } finally {
+      signal?.removeEventListener('abort', giveUp);
+    }
+  }
+  throw failureOf(failures);
+}
+
+/** The database or the role is not there, or may not: of no server that only has to come back. */
+export function isUnfit(error: unknown): boolean {
+  const code = sqlState(error);
+  return code === '3D000' || (code?.startsWith('28') ?? false);
+}
+
+function failureOf(failures: readonly { url: string; error: unknown }[]): unknown {
+  const [first] = failures;
+  if (failures.length === 1 || failures.every(({ error }) => isUnfit(error))) return first!.error;
+  const reasons = failures.map(({ url, error }) => `${new URL(url).host}: ${reasonOf(error)}`);
+  return new Error(`no server takes writes (${reasons.join('; ')})`);
+}
+
+/** What Postgres and Node say of a connection holds no password. */
+function reasonOf(error: unknown): string {
+  const { message, code, name } = ensureError(error) as NodeJS.ErrnoException;
+  return message || code || name;
 }
 
 /**
@@ -35,16 +91,21 @@ export function clientConfig(url: string): pg.ClientConfig {
 export class Database {
   /** Server and database, for messages. */
   readonly name: string;
+  readonly #hosts: PostgresHosts;
   readonly #pool: pg.Pool;
+  /** Of each client where it leads and when it was made. */
+  readonly #made = new WeakMap<pg.ClientBase, { url: string; epoch: number }>();
   /** Clients on which a prepared statement stays. */
   readonly #direct = new WeakSet<pg.ClientBase>();
   #mayPrepare = true;
   #closed: Promise<void> | undefined;
 
-  constructor(url: string, { poolSize, statementMs }: { poolSize: number; statementMs: number }) {
-    this.name = nameOf(url);
+  constructor(hosts: PostgresHosts, { poolSize, statementMs }: { poolSize: number; statementMs: number }) {
+    this.name = hosts.name;
+    this.#hosts = hosts;
     this.#pool = new pg.Pool({
-      ...clientConfig(url),
+      ...clientConfig(hosts.current),
+      Client: this.#clientOfTheDay(),
       max: poolSize,
       query_timeout: statementMs,
       idleTimeoutMillis: 60_000,
@@ -55,7 +116,36 @@ export class Database {
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
+  /** A client that leads to whichever server is taken for the primary when the pool makes it. */
+  #clientOfTheDay(): typeof pg.Client {
+    const hosts = this.#hosts;
+    const made = this.#made;
+    return class extends pg.Client {
+      constructor(config: pg.ClientConfig) {
+        const { current: url, epoch } = hosts;
+        super({ ...config, connectionString: url });
+        made.set(this, { url, epoch });
+      }
+
+      override connect(): Promise<pg.Client>;
+      override connect(callback: (error: Error) => void): void;
+      override connect(callback?: (error: Error) => void): Promise<pg.Client> | void {
+        if (callback === undefined) return super.connect();
+        super.connect((error: Error | null) => {
+          if (error !== null && error !== undefined) hosts.leave(made.get(this)!.url);
+          callback(error as Error);
+        });
+      }
+    };
+  }
+
   async #inspect(client: pg.ClientBase): Promise<void> {
+    try {
+      await this.#hosts.check(client);
+    } catch (error) {
+      this.#hosts.leave(this.#made.get(client)!.url);
+      throw error;
+    }
     const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     if (rows[0]!.pid !== (client as unknown as { processID: number | null }).processID) return;
     this.#direct.add(client);
@@ -103,15 +193,33 @@ export class Database {
 
   async #once<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     if (this.#closed !== undefined) throw new RunError('store-closed', `the store ${this.name} is closed`);
-    const client = await this.#pool.connect();
+    const client = await this.#connect();
     let isBroken = false;
     try {
       return await work(client);
     } catch (error) {
       isBroken = !(isStatementFault(error) || error instanceof RunError);
+      if (isBroken) this.#hosts.doubt(this.#made.get(client)!.epoch);
       throw error;
     } finally {
       client.release(isBroken);
+    }
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    const failures: { url: string; error: unknown }[] = [];
+    for (;;) {
+      const { current: url, epoch } = this.#hosts;
+      try {
+        const client = await this.#pool.connect();
+        if (this.#made.get(client)!.epoch === this.#hosts.epoch) return client;
+        client.release(true);
+      } catch (error) {
+        failures.push({ url, error });
+        // When nothing moved, every connection is in use, or there is no other server.
+        if (failures.length >= this.#hosts.urls.length || epoch === this.#hosts.epoch)
+          throw failureOf(failures);
+      }
     }
   }
 
@@ -146,12 +254,6 @@ function nameOfStatement(text: string): string {
     statementNames.set(text, name);
   }
   return name;
-}
-
-/** `server:port/database` of a URL, without user and password. */
-export function nameOf(url: string): string {
-  const { host, pathname } = new URL(url);
-  return `${host}${pathname}`;
 }
 
 /** Faults that go away by themselves or with the server: connection, resources, operator, system, lost locks. */

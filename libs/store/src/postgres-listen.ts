@@ -1,20 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { ensureError } from '@holdfast/run';
 import { Deaf, Listening, type ListenerLog } from './listening.js';
-import { clientConfig } from './postgres-connection.js';
+import { connect } from './postgres-connection.js';
+import type { PostgresHosts } from './postgres-hosts.js';
 
 /** One channel for everything: LISTEN costs a server process for each, and a payload says what it is. */
 export const channel = 'holdfast';
 
 const answerMs = 5_000;
 const healthMs = 15_000;
+/** A server that went silent has a successor here, which nobody hears until this is noticed. */
+const healthOfSeveralMs = 5_000;
 /** A notification that does not come back in this time will not come. */
 const echoMs = 3_000;
 const maxPauseMs = 8_000;
 
 export interface ListenerOptions {
-  readonly url: string;
+  readonly hosts: PostgresHosts;
   /** Sends a payload from some other connection. */
   readonly notify: (payload: string) => Promise<void>;
   readonly onPayload: (payload: string) => void;
@@ -42,11 +44,11 @@ export function listenToPostgres(options: ListenerOptions): Listening {
 }
 
 async function hearUntilLost(
-  { url, notify, onPayload }: ListenerOptions,
+  { hosts, notify, onPayload }: ListenerOptions,
   heard: (lost: AbortSignal) => void,
   closing: AbortSignal,
 ): Promise<never> {
-  const client = new pg.Client({ ...clientConfig(url), query_timeout: answerMs });
+  const client = await connect(hosts, answerMs, closing);
   const lost = new AbortController();
   const end = (reason?: unknown): void => {
     lost.abort(reason);
@@ -57,6 +59,7 @@ async function hearUntilLost(
   client.on('end', end);
   const onClose = (): void => end();
   closing.addEventListener('abort', onClose, { once: true });
+  if (closing.aborted) end();
   const probe = `probe ${Math.random().toString(36).slice(2)}`;
   const echo = new AbortController();
   client.on('notification', ({ payload = '' }) => {
@@ -64,15 +67,15 @@ async function hearUntilLost(
     else if (!payload.startsWith('probe ')) onPayload(payload);
   });
   try {
-    await client.connect();
     await client.query(`LISTEN ${channel}`);
     await notify(probe);
     await sleep(echoMs, undefined, { signal: AbortSignal.any([lost.signal, echo.signal]) }).catch(() => {});
     if (lost.signal.aborted) throw lost.signal.reason;
     if (!echo.signal.aborted) throw new Deaf(deafness);
     heard(lost.signal);
+    const everyMs = hosts.urls.length > 1 ? healthOfSeveralMs : healthMs;
     for (;;) {
-      await sleep(healthMs, undefined, { signal: lost.signal, ref: false }).catch(() => {});
+      await sleep(everyMs, undefined, { signal: lost.signal, ref: false }).catch(() => {});
       if (lost.signal.aborted) throw lost.signal.reason;
       await client.query('SELECT 1');
     }

@@ -1,11 +1,14 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { RunError } from '@holdfast/run';
-import { clientConfig, nameOf, sqlState, toRunError } from './postgres-connection.js';
+import { connect, isUnfit, sqlState, toRunError } from './postgres-connection.js';
+import type { PostgresHosts } from './postgres-hosts.js';
+import { refusalOf, schemaAfter, type SchemaVersion } from './schema-version.js';
 
 /**
  * Numbered, forward-only; `holdfast.migrations` says which a database has had. All that are
- * missing run in one transaction under a lock, so processes that start at once migrate once. Each
- * only adds, and what it adds has a default: a process of the version before goes on beside it.
+ * missing run in one transaction under a lock, so processes that start at once migrate once. One that
+ * only adds, and whose additions have defaults, lets processes of the version before go on and start beside it;
+ * any other says `-- breaking` on its first line: see `SchemaVersion`.
  *
  * Keys are compared byte by byte (COLLATE "C"): a new version of the system's collations then
  * cannot break a unique index. Payloads are text, not jsonb, which would refuse U+0000, reorder
@@ -140,22 +143,19 @@ const migrationMs = 3_600_000;
  * @param warn  told what weakens a guarantee but is the operator's to decide
  * @throws RunError `store-unfit` with the remedy; `store-unavailable` when it cannot be reached now
  */
-export async function prepareDatabase(url: string, warn: (message: string) => void): Promise<void> {
-  const name = nameOf(url);
-  const client = new pg.Client({ ...clientConfig(url), query_timeout: migrationMs });
-  client.on('error', () => {});
+export async function prepareDatabase(hosts: PostgresHosts, warn: (message: string) => void): Promise<void> {
+  const { name } = hosts;
+  let client: pg.Client | undefined;
   try {
-    await client.connect();
+    client = await connect(hosts, migrationMs);
     await checkServer(client, name, warn);
     await migrate(client, name);
   } catch (error) {
-    const code = sqlState(error);
-    if (code === '3D000' || code?.startsWith('28')) {
+    if (isUnfit(error))
       throw unfit(name, `${(error as Error).message}; create the database and the role, or correct the URL`);
-    }
     throw toRunError(error, name);
   } finally {
-    client.connection.stream.destroy();
+    client?.connection.stream.destroy();
   }
 }
 
@@ -211,10 +211,11 @@ async function checkServer(client: pg.Client, name: string, warn: (message: stri
 }
 
 async function migrate(client: pg.Client, name: string): Promise<void> {
-  if ((await versionOf(client, name)) === postgresMigrations.length) return;
+  if ((await versionOf(client, name)) >= postgresMigrations.length) return;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
   await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
   const version = await versionOf(client, name);
+  const { least } = schemaAfter(postgresMigrations);
   await client.query(`SET LOCAL lock_timeout = ${tableLockMs}`);
   try {
     // Not IF NOT EXISTS, which asks for the privilege even where there is nothing to do.
@@ -223,10 +224,11 @@ async function migrate(client: pg.Client, name: string): Promise<void> {
     await client.query(
       'CREATE TABLE IF NOT EXISTS holdfast.migrations (version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())',
     );
+    await client.query('ALTER TABLE holdfast.migrations ADD COLUMN IF NOT EXISTS least integer');
     for (const [i, migration] of postgresMigrations.entries()) {
       if (i < version) continue;
       await client.query(migration);
-      await client.query('INSERT INTO holdfast.migrations (version) VALUES ($1)', [i + 1]);
+      await client.query('INSERT INTO holdfast.migrations (version, least) VALUES ($1, $2)', [i + 1, least]);
     }
   } catch (error) {
     if (sqlState(error) !== '42501') throw error;
@@ -247,14 +249,14 @@ async function versionOf(client: pg.Client, name: string): Promise<number> {
      WHERE nspname = 'holdfast' AND relname = 'migrations'`,
   );
   if (rows.length === 0) return 0;
-  const versions = await client.query<{ version: number | null }>(
-    'SELECT max(version) AS version FROM holdfast.migrations',
+  // As JSON, since tables that were made before `least` was lack it.
+  const versions = await client.query<SchemaVersion>(
+    `SELECT coalesce(max(version), 0) AS version,
+            coalesce(max((to_jsonb(migrations) ->> 'least')::integer), 0) AS least
+     FROM holdfast.migrations`,
   );
-  const version = versions.rows[0]!.version ?? 0;
-  if (version > postgresMigrations.length)
-    throw unfit(
-      name,
-      `it was written by a newer version (schema ${version}, this one knows ${postgresMigrations.length}); start that version`,
-    );
-  return version;
+  const found = versions.rows[0]!;
+  const refusal = refusalOf(found, postgresMigrations.length);
+  if (refusal !== undefined) throw unfit(name, refusal);
+  return found.version;
 }

@@ -612,14 +612,29 @@ describe('opening', () => {
     await submit(await open({ url }));
   });
 
-  test('a database of a newer version is refused, saying so', async () => {
+  test('a database of a newer version is refused from the schema on that ours must know', async () => {
     const url = await testDatabase();
     await (await open({ url })).close();
-    await (await connect(url)).query('INSERT INTO holdfast.migrations (version) VALUES (99)');
+    await (
+      await connect(url)
+    ).query('INSERT INTO holdfast.migrations (version, least) VALUES (98, 97), (99, 97)');
     expect(await refused(url)).toMatchObject({
       code: 'store-unfit',
-      message: expect.stringMatching(/newer version \(schema 99/),
+      message: expect.stringMatching(/newer version \(schema 99, to be used from 97 on/),
     });
+  });
+
+  test('a database of a newer version that only adds is used: an update can be rolled back', async () => {
+    const url = await testDatabase();
+    await (await open({ url })).close();
+    await (
+      await connect(url)
+    ).query(`ALTER TABLE holdfast.runs ADD COLUMN mood text NOT NULL DEFAULT 'calm';
+      INSERT INTO holdfast.migrations (version, least) VALUES (99, ${postgresMigrations.length})`);
+    const store = await open({ url });
+    const { id } = await submit(store);
+    const [claim] = await store.runs.claim(await join(store));
+    expect(claim).toMatchObject({ run: { id } });
   });
 
   test.each([

@@ -24,7 +24,8 @@ import type {
 } from './contract.js';
 import { ClaimFloors } from './claim-floors.js';
 import type { ListenerLog, Listening } from './listening.js';
-import { Database, nameOf, type Query } from './postgres-connection.js';
+import { Database, type Query } from './postgres-connection.js';
+import { PostgresHosts } from './postgres-hosts.js';
 import { channel, listenToPostgres } from './postgres-listen.js';
 import { prepareDatabase } from './postgres-schema.js';
 import {
@@ -42,7 +43,7 @@ import { Signals } from './signals.js';
 import { WriteBatches, type Dispatched, type Finish, type Report, type Submit } from './write-batches.js';
 
 export interface PostgresOptions {
-  /** `postgres://…`; may lead through PgBouncer in transaction mode. */
+  /** `postgres://…`; may lead through PgBouncer in transaction mode, and name several servers: see `PostgresHosts`. */
   readonly url: string;
   /** Where to LISTEN: a URL that leads to Postgres directly, `url` when omitted; `off`: poll only. */
   readonly listenUrl?: string | 'off';
@@ -72,16 +73,11 @@ export async function openPostgres({
   pollMs = 500,
   statementMs = 10_000,
 }: PostgresOptions): Promise<Store> {
-  for (const given of [url, ...(listenUrl === 'off' ? [] : [listenUrl])]) {
-    if (!URL.canParse(given))
-      throw new RunError(
-        'store-unfit',
-        'a Postgres URL is not well-formed: use postgres://user:password@host/database',
-      );
-  }
-  await prepareDatabase(url, (message) => log.warn({ store: nameOf(url) }, message));
-  const store = new PostgresStore(new Database(url, { poolSize, statementMs }), pollMs);
-  if (listenUrl !== 'off') await store.listen(listenUrl, log);
+  const hosts = new PostgresHosts(url);
+  const listenHosts = listenUrl === 'off' ? undefined : new PostgresHosts(listenUrl);
+  await prepareDatabase(hosts, (message) => log.warn({ store: hosts.name }, message));
+  const store = new PostgresStore(new Database(hosts, { poolSize, statementMs }), pollMs);
+  if (listenHosts !== undefined) await store.listen(listenHosts, log);
   return store;
 }
 
@@ -136,9 +132,9 @@ class PostgresStore implements Store {
     }, pollMs).unref();
   }
 
-  async listen(url: string, log: ListenerLog): Promise<void> {
+  async listen(hosts: PostgresHosts, log: ListenerLog): Promise<void> {
     this.#listener = listenToPostgres({
-      url,
+      hosts,
       log,
       notify: async (payload) => {
         await this.#db.query(`SELECT pg_notify('${channel}', $1)`, [payload]);

@@ -1,7 +1,8 @@
 /**
- * Numbered, forward-only. A file's `user_version` is how many of these it has had; they run in
- * one transaction, so two processes that start at once migrate once. Each only adds, and what it
- * adds has a default: a process of the version before goes on beside it.
+ * Numbered, forward-only. They run in one transaction, so two processes that start at once migrate once. One that
+ * only adds, and whose additions have defaults, lets processes of the version before go on and start beside it;
+ * any other says `-- breaking` on its first line: see `SchemaVersion`. A file's `user_version` is how many of
+ * these it has had, and 1,000 times the least that a process has to know.
  */
 export const sqliteMigrations: readonly string[] = [
   `

@@ -24,12 +24,37 @@ storeConformance('memory', async () => {
   return { open: async () => store, dispose: async () => {} };
 });
 
-test('a file of a newer version is refused, saying so', () => {
+test('a file of a newer version is refused from the schema on that ours must know', () => {
   const path = newFile();
   const db = new DatabaseSync(path);
-  db.exec('PRAGMA user_version = 99');
+  db.exec('PRAGMA user_version = 97099');
   db.close();
-  expect(() => openSqlite({ path })).toThrow(/store: it was written by a newer version \(schema 99/);
+  expect(() => openSqlite({ path })).toThrow(
+    /store: it was written by a newer version \(schema 99, to be used from 97/,
+  );
+});
+
+test('a file of a newer version that only adds is used, and stays what it is: an update can be rolled back', async () => {
+  const path = newFile();
+  await openSqlite({ path }).close();
+  const newer = new DatabaseSync(path);
+  newer.exec(`ALTER TABLE runs ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'; PRAGMA user_version = 1099`);
+  const store = openSqlite({ path });
+  const id = freshRunId(1);
+  await store.runs.submit({
+    id,
+    workflow: 'w',
+    tool: 't',
+    toolClass: 'write',
+    principal: null,
+    arguments: '{}',
+    digest: 'a1_x',
+    definition: 'd1_x',
+  });
+  expect(await store.runs.get(id)).toMatchObject({ id, state: 'queued' });
+  expect(newer.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1099 });
+  newer.close();
+  await store.close();
 });
 
 test('a file of the version before is migrated with its runs, and a process of that version goes on', async () => {

@@ -46,6 +46,7 @@ import {
   type RunRow,
 } from './rows.js';
 import { Signals } from './signals.js';
+import { refusalOf, schemaAfter } from './schema-version.js';
 import { sqliteMigrations } from './sqlite-schema.js';
 
 export interface SqliteOptions {
@@ -784,16 +785,18 @@ const toldKept = 1_000;
 /** How far `like` looks to either side, in submissions. */
 const likeReach = 1_000;
 
+/** See `sqliteMigrations`. */
+const leastUnit = 1_000;
+
 function migrate(db: DatabaseSync): void {
   db.exec('BEGIN IMMEDIATE');
-  const version = Number(db.prepare('PRAGMA user_version').get()!['user_version']);
-  if (version > sqliteMigrations.length) {
-    throw new Error(
-      `it was written by a newer version (schema ${version}, this one knows ${sqliteMigrations.length}); start that version`,
-    );
-  }
-  for (const migration of sqliteMigrations.slice(version)) db.exec(migration);
-  db.exec(`PRAGMA user_version = ${sqliteMigrations.length}`);
+  const kept = Number(db.prepare('PRAGMA user_version').get()!['user_version']);
+  const found = { version: kept % leastUnit, least: Math.floor(kept / leastUnit) };
+  const refusal = refusalOf(found, sqliteMigrations.length);
+  if (refusal !== undefined) throw new Error(refusal);
+  for (const migration of sqliteMigrations.slice(found.version)) db.exec(migration);
+  const { version, least } = schemaAfter(sqliteMigrations);
+  if (found.version < version) db.exec(`PRAGMA user_version = ${least * leastUnit + version}`);
   db.exec('COMMIT');
 }
 

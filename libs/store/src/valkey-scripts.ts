@@ -640,12 +640,13 @@ call('HSETNX', P .. 'secrets', name, made)
 return call('HGET', P .. 'secrets', name)
 `;
 
-/** Makes ours the version of the layout where it is the newer one, and gives what it was or is. */
+/** Makes ours the version of the layout where it is the newer one, and gives what it is then: version and least. */
 const version = `
-local ours, found = arg(), call('GET', P .. 'version')
-if found and tonumber(found) >= tonumber(ours) then return found end
-call('SET', P .. 'version', ours)
-return ours
+local ours, least, found = arg(), arg(), call('GET', P .. 'version')
+if not found or tonumber(found) < tonumber(ours) then
+  call('MSET', P .. 'version', ours, P .. 'least', least)
+end
+return call('MGET', P .. 'version', P .. 'least')
 `;
 
 const bodies = {

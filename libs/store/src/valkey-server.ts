@@ -1,14 +1,17 @@
 import { Redis } from 'ioredis';
 import { ensureError, RunError } from '@holdfast/run';
 import { connectionOptions, toRunError, type Address } from './valkey-connection.js';
+import { refusalOf } from './schema-version.js';
 import { scripts } from './valkey-scripts.js';
 
 /**
- * Of the layout that `valkey-scripts.ts` describes. Each only adds to the one before, so that a process
- * which was started with that one goes on beside it; 2 added upstreams: their servers, and the field and
+ * Of the layout that `valkey-scripts.ts` describes. Each so far only adds to the one before, so that processes
+ * of that one go on and start beside it; 2 added upstreams: their servers, and the field and
  * the mark of their runs.
  */
 export const layout = 2;
+/** The least layout that a process has to know beside this one: see `SchemaVersion`. */
+const leastLayout = 0;
 
 /**
  * Checks what the guarantees rest on, and that the layout of the keys is one we know.
@@ -32,14 +35,18 @@ export async function prepareServer(
   try {
     await redis.connect();
     await checkServer(redis, address, warn);
-    const found = Number(
-      await redis.eval(scripts.version, 1, address.prefix, '', '', address.channel, layout),
-    );
-    if (found > layout)
-      throw unfit(
-        name,
-        `it was written by a newer version (layout ${found}, this one knows ${layout}); start that version`,
-      );
+    const [version, least] = (await redis.eval(
+      scripts.version,
+      1,
+      address.prefix,
+      '',
+      '',
+      address.channel,
+      layout,
+      leastLayout,
+    )) as [string, string | null];
+    const refusal = refusalOf({ version: Number(version), least: Number(least) }, layout);
+    if (refusal !== undefined) throw unfit(name, refusal);
   } catch (thrown) {
     if (thrown instanceof RunError) throw thrown;
     // Of a refused handshake the connection tells in an event, and of itself only that it is closed.

@@ -503,13 +503,21 @@ describe('opening', () => {
     expect(await succeed(store, claim!)).toBe(true);
   });
 
-  test('a newer layout is refused', async () => {
+  test('a newer layout is refused from the one on that ours must know', async () => {
     const url = testValkey();
     const { redis, prefix } = await connect(url);
-    await redis.set(`${prefix}version`, '99');
+    await redis.mset(`${prefix}version`, '99', `${prefix}least`, '3');
     await expect(openValkey({ url })).rejects.toMatchObject(
-      unfit(/written by a newer version \(layout 99, this one knows 2\); start that version/),
+      unfit(/newer version \(schema 99, to be used from 3 on; this one knows 2\); start that version/),
     );
+  });
+
+  test('a newer layout that only adds is used, and stays what it is: an update can be rolled back', async () => {
+    const url = testValkey();
+    const { redis, prefix } = await connect(url);
+    await redis.mset(`${prefix}version`, '99', `${prefix}least`, '2');
+    await submit(await open({ url }));
+    expect(await redis.mget(`${prefix}version`, `${prefix}least`)).toEqual(['99', '2']);
   });
 
   test('what the version before kept is there, and its layout becomes ours', async () => {

@@ -1,0 +1,127 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import pg from 'pg';
+import { aptInstall } from './apt.ts';
+import { embeddedPostgres, installedPostgres, runnable } from './postgres-binaries.ts';
+import { SETTINGS, adminUrl, answering, createDatabase, settingArguments } from './postgres-server.ts';
+import { Supervised, eventually, onFreePort, serverFolder, unprivileged } from './supervised.ts';
+
+const run = promisify(execFile);
+
+/** A primary and a standby that follows it by synchronous streaming replication. */
+export interface PostgresPair {
+  /** Ports of the two, the first primary first. */
+  readonly ports: readonly [number, number];
+  /** Creates an empty database and resolves to a URL that names both servers. */
+  createDatabase(): Promise<string>;
+  /** Ends every process of the first primary at once, as when its host dies. What it confirmed, the standby has. */
+  killPrimary(): Promise<void>;
+  /** Freezes the first primary: connections stay open, new ones are accepted, nothing answers. */
+  pausePrimary(): Promise<void>;
+  /** Makes the standby the primary; resolves when it takes writes. */
+  promote(): Promise<void>;
+  /** Stops both and removes their data. Safe twice. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the two on random loopback ports, with the server binaries of this machine or downloaded ones.
+ *
+ * @throws Error when there is no way to get server binaries
+ */
+export async function startPostgresPair(): Promise<PostgresPair> {
+  const servers = [0, 1].map((i) => new Supervised(serverFolder(`postgres-${i}`), 'SIGQUIT'));
+  const [primary, standby] = servers as [Supervised, Supervised];
+  const stop = async (): Promise<void> => {
+    await Promise.all(servers.map((server) => server.stop()));
+  };
+  try {
+    const bin = await runnable(await serverBinaries(), primary.folder);
+    const start = async (server: Supervised, settings: Record<string, string>): Promise<number> => {
+      const data = join(server.folder, 'data');
+      return onFreePort(async (port) => {
+        const all = {
+          ...SETTINGS,
+          ...settings,
+          listen_addresses: '127.0.0.1',
+          unix_socket_directories: '',
+          wal_keep_size: '64MB',
+        };
+        await server.start({
+          command: join(bin, 'postgres'),
+          args: ['-D', data, '-p', String(port), ...settingArguments(all)],
+          ...unprivileged,
+        });
+        const answered = await answering(adminUrl(port), () => server.pid === undefined);
+        if (answered !== data) throw new Error(`postgres did not start on port ${port}\n${server.log}`);
+      });
+    };
+
+    const data = join(primary.folder, 'data');
+    const options = ['--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', '--locale=C'];
+    await run(join(bin, 'initdb'), [...options, '-D', data], { ...unprivileged, cwd: primary.folder });
+    // Of a server that does not run, a copy of its files is a base backup; pg_basebackup is not in every package.
+    const copy = join(standby.folder, 'data');
+    await run('cp', ['-a', data, copy]);
+    await run('touch', [join(copy, 'standby.signal')], { ...unprivileged });
+
+    const primaryPort = await start(primary, { synchronous_standby_names: '*' });
+    const standbyPort = await start(standby, {
+      primary_conninfo: `host=127.0.0.1 port=${primaryPort} user=postgres`,
+    });
+    await eventually('the standby follows', async () => {
+      const rows = await ask(primaryPort, `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
+      return rows.length > 0 ? true : undefined;
+    });
+
+    return {
+      ports: [primaryPort, standbyPort],
+      async createDatabase() {
+        const { pathname } = new URL(await createDatabase(adminUrl(primaryPort)));
+        return `postgres://postgres@127.0.0.1:${primaryPort},127.0.0.1:${standbyPort}${pathname}?target_session_attrs=read-write`;
+      },
+      async killPrimary() {
+        primary.signalAll('SIGKILL');
+        await primary.exited();
+      },
+      pausePrimary: async () => primary.signalAll('SIGSTOP'),
+      async promote() {
+        await ask(standbyPort, 'SELECT pg_promote()');
+        await eventually('the standby takes writes', async () => {
+          const rows = await ask(standbyPort, 'SELECT WHERE NOT pg_is_in_recovery()');
+          return rows.length > 0 ? true : undefined;
+        });
+      },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function serverBinaries(): Promise<string> {
+  try {
+    return await installedPostgres();
+  } catch {
+    // Not installed: below.
+  }
+  try {
+    return await embeddedPostgres();
+  } catch {
+    await aptInstall('postgresql');
+    return installedPostgres();
+  }
+}
+
+async function ask(port: number, sql: string): Promise<unknown[]> {
+  const client = new pg.Client({ connectionString: adminUrl(port), connectionTimeoutMillis: 2_000 });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
