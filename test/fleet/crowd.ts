@@ -40,6 +40,12 @@ interface Caller {
  */
 export type Temper = 'plain' | 'stubborn';
 
+export interface PhaseTimes {
+  readonly tookMs: number;
+  /** When hosts began no more calls, on the clock of `Date.now`. */
+  readonly overAt: number;
+}
+
 /** Hosts that call all the time through one URL, half of them on 2025-11-25 and half on 2026-07-28. */
 export class Crowd {
   readonly made: Made[] = [];
@@ -70,8 +76,8 @@ export class Crowd {
     return this.#callers.reduce((sum, { sessionsLost }) => sum + sessionsLost, 0);
   }
 
-  /** Calls from all hosts from before `act` until after it. Resolves to how long `act` took, in milliseconds. */
-  async during(phase: string, act: () => Promise<void>): Promise<number> {
+  /** Calls from all hosts from before `act` until after it. */
+  async during(phase: string, act: () => Promise<void>): Promise<PhaseTimes> {
     let isOver = false;
     const calling = this.#callers.map(async (caller) => {
       while (!isOver) {
@@ -86,7 +92,7 @@ export class Crowd {
       await act();
       const tookMs = performance.now() - begunAt;
       await this.#goneOn();
-      return tookMs;
+      return { tookMs, overAt: Date.now() };
     } finally {
       isOver = true;
       await Promise.all(calling);

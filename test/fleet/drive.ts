@@ -8,7 +8,7 @@ import { toolsOf } from '../system/upstream-fleet.ts';
 import { services } from '../helm/chart.ts';
 import { lookBack, type Aftermath } from './aftermath.ts';
 import { Cluster } from './cluster.ts';
-import { Crowd, type Made, type Temper } from './crowd.ts';
+import { Crowd, type Made, type PhaseTimes, type Temper } from './crowd.ts';
 import { keys, release } from './release.ts';
 import { fleetStores, type FleetStore, type StoreKind } from './stores.ts';
 import { judge, type PhaseVerdict } from './verdict.ts';
@@ -44,6 +44,11 @@ const faults: readonly Phase[] = [
   })),
   { name: 'restart of the store', isCalm: false, act: (_, store) => store.restart() },
 ];
+const failover: Phase = {
+  name: 'forced failover of Postgres',
+  isCalm: false,
+  act: (_, store) => store.failOver!(),
+};
 
 export interface PhaseReport extends PhaseVerdict {
   readonly name: string;
@@ -89,12 +94,12 @@ export async function drive(options: DriveOptions, say: (line: string) => void):
     say(`${services.flatMap((service) => cluster!.pods(service)).length} pods are ready`);
 
     const made: Made[] = [];
-    const tookMs = new Map<string, number>();
+    const times = new Map<string, PhaseTimes>();
     let sessionsLost = 0;
     const crowd = async (name: string, temper: Temper, phases: readonly Phase[]): Promise<void> => {
       const hosts = await Crowd.open(name, temper, { hosts: options.hosts, url, random });
       for (const phase of phases) {
-        tookMs.set(phase.name, await hosts.during(phase.name, () => phase.act(cluster!, store!)));
+        times.set(phase.name, await hosts.during(phase.name, () => phase.act(cluster!, store!)));
         say(`${phase.name}: ${hosts.made.filter((call) => call.phase === phase.name).length} calls`);
       }
       made.push(...hosts.made);
@@ -102,16 +107,17 @@ export async function drive(options: DriveOptions, say: (line: string) => void):
       await hosts.close();
     };
     await crowd('a', 'plain', rollings);
-    await crowd('b', 'stubborn', faults);
+    const broken = [...faults, ...(store.failOver === undefined ? [] : [failover])];
+    await crowd('b', 'stubborn', broken);
     const remembered = await cluster.proxy.remembered();
     const executions = upstream.executions();
     const { facts, ...rest } = await lookBack({ made, base: cluster.proxy.base, journal, executions });
     return {
       ...rest,
-      phases: [...rollings, ...faults].map(({ name, isCalm }) => ({
-        ...judge(facts.get(name) ?? [], isCalm),
-        ...{ name, isCalm, tookMs: tookMs.get(name)! },
-      })),
+      phases: [...rollings, ...broken].map(({ name, isCalm }) => {
+        const { tookMs, overAt } = times.get(name)!;
+        return { ...judge(facts.get(name) ?? [], { isCalm, overAt }), name, isCalm, tookMs };
+      }),
       sessionsLost,
       remembered,
       troubles: cluster.troubles,

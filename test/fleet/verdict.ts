@@ -42,12 +42,15 @@ export interface PhaseVerdict {
   readonly slowestMs: number;
 }
 
-/**
- * What the facts of one phase come to.
- *
- * @param isCalm  nothing was killed: no body has a reason to run twice
- */
-export function judge(facts: readonly CallFacts[], isCalm: boolean): PhaseVerdict {
+export interface Circumstances {
+  /** Nothing was killed: every call has a result, and no body has a reason to run twice. */
+  readonly isCalm: boolean;
+  /** When no more calls were begun: silence after that is no gap. */
+  readonly overAt: number;
+}
+
+/** What the facts of one phase come to. */
+export function judge(facts: readonly CallFacts[], { isCalm, overAt }: Circumstances): PhaseVerdict {
   const told = (which: readonly CallFacts[]): string[] => which.map(describe);
   const named = (call: CallFacts, outcome: string): boolean =>
     call.kind !== 'body' && call.got?.error !== undefined && call.got.outcome === outcome;
@@ -71,8 +74,14 @@ export function judge(facts: readonly CallFacts[], isCalm: boolean): PhaseVerdic
     lost: told(facts.filter(({ got, recorded }) => got === undefined || !isSame(got, recorded))),
     doubled: told(facts.filter(doubled)),
     gapMs: {
-      body: gapOf(facts.filter(({ kind }) => kind === 'body')),
-      upstream: gapOf(facts.filter(({ kind }) => kind !== 'body')),
+      body: gapOf(
+        facts.filter(({ kind }) => kind === 'body'),
+        overAt,
+      ),
+      upstream: gapOf(
+        facts.filter(({ kind }) => kind !== 'body'),
+        overAt,
+      ),
     },
     slowestMs: Math.max(0, ...facts.map(({ sentAt, gotAt }) => gotAt - sentAt)),
   };
@@ -85,13 +94,13 @@ function isSame(got: Ending, recorded: Ending | undefined): boolean {
   return got.text === recorded.text;
 }
 
-/** From the first call to the last answer. */
-function gapOf(facts: readonly CallFacts[]): number {
-  const times = facts
+/** From the first call to the last that began. */
+function gapOf(facts: readonly CallFacts[], overAt: number): number {
+  const answers = facts
     .filter(({ got }) => got !== undefined && got.error === undefined)
-    .map(({ gotAt }) => gotAt)
-    .sort((a, b) => a - b);
-  let last = Math.min(...facts.map(({ sentAt }) => sentAt));
+    .map(({ gotAt }) => Math.min(gotAt, overAt));
+  const times = [...answers, overAt].sort((a, b) => a - b);
+  let last = Math.min(...facts.map(({ sentAt }) => sentAt), overAt);
   let longest = 0;
   for (const time of times) {
     longest = Math.max(longest, time - last);

@@ -19,6 +19,8 @@ export interface HaproxyOptions {
   readonly sticky?: boolean;
   /** How long it keeps idle connections to gateways and hosts, as ingresses do: 60 s when omitted. */
   readonly keepAliveMs?: number;
+  /** How long a stream may be silent before it is cut: 1 h when omitted. */
+  readonly silenceMs?: number;
 }
 
 /** What HAProxy counted over all gateways since it began. */
@@ -123,7 +125,7 @@ function installed(): string | undefined {
 }
 
 function configuration(
-  { places, sticky = false, keepAliveMs = 60_000 }: HaproxyOptions,
+  { places, sticky = false, keepAliveMs = 60_000, silenceMs = 3_600_000 }: HaproxyOptions,
   port: number,
   socket: string,
 ): string {
@@ -133,9 +135,8 @@ global
 defaults
   mode http
   timeout connect 2s
-  # Streams are silent for 15 s at most, calls may wait for as long as they like.
-  timeout client 1h
-  timeout server 1h
+  timeout client ${silenceMs}ms
+  timeout server ${silenceMs}ms
   timeout http-keep-alive ${keepAliveMs}ms
   # To another gateway, when the first took no connection: nothing was sent then.
   option redispatch 1
