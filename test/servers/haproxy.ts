@@ -27,7 +27,7 @@ export interface HaproxyOptions {
 export interface HaproxyCount {
   /** Answers of 500 to 599 that hosts got, its own 502, 503 and 504 among them. */
   readonly serverErrors: number;
-  /** Requests that it sent on to a gateway. */
+  /** Requests of hosts whose headers have come. */
   readonly requests: number;
   /** Connections to gateways that it opened, and those that it had and used again. */
   readonly connected: number;
@@ -90,7 +90,7 @@ export async function startHaproxy(options: HaproxyOptions): Promise<Haproxy> {
       const back = rows.find(({ pxname, svname }) => pxname === 'gateways' && svname === 'BACKEND')!;
       return {
         serverErrors: Number(front['hrsp_5xx']),
-        requests: Number(back['req_tot'] ?? back['stot']),
+        requests: Number(front['req_tot']),
         connected: Number(back['connect']),
         reused: Number(back['reuse']),
       };

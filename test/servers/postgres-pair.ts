@@ -68,7 +68,11 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     await run('touch', [join(copy, 'standby.signal')], { ...unprivileged });
 
     const primaryPort = await onFreePort((port) => startOn(port, primary, isPrimary));
-    const follows = { primary_conninfo: `host=127.0.0.1 port=${primaryPort} user=postgres` };
+    const follows = {
+      primary_conninfo: `host=127.0.0.1 port=${primaryPort} user=postgres`,
+      // After a restart of the primary: nothing is confirmed while nobody follows, for five seconds otherwise.
+      wal_retrieve_retry_interval: '200ms',
+    };
     const standbyPort = await onFreePort((port) => startOn(port, standby, follows));
     await eventually('the standby follows', async () => {
       const rows = await ask(primaryPort, `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
