@@ -43,7 +43,7 @@ export class Cluster {
     const part = (): number => 10 + Math.floor(Math.random() * 200);
     const net = `127.${part()}.${part()}`;
     const proxy = await startHaproxy({
-      sticky: options.sticky,
+      file: options.sticky ? 'haproxy-sticky.cfg' : 'haproxy.cfg',
       places: Array.from({ length: gatewayPlaces }, (_, i) => ({
         host: `${net}.${i + 1}`,
         port: 8000,

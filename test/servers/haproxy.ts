@@ -1,8 +1,8 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { aptInstall } from './apt.ts';
+import { program } from './program.ts';
 import { Supervised, eventually, freePort, serverFolder, unprivileged } from './supervised.ts';
 
 /** A place for a gateway, whether one is there or not: it gets requests while `/readyz` there says 200. */
@@ -15,11 +15,9 @@ export interface GatewayPlace {
 
 export interface HaproxyOptions {
   readonly places: readonly GatewayPlace[];
-  /** Leads a session of a legacy host to the gateway that opened it. */
-  readonly sticky?: boolean;
-  /** How long it keeps idle connections to gateways and hosts, as ingresses do: 60 s when omitted. */
-  readonly keepAliveMs?: number;
-  /** How long a stream may be silent before it is cut: 1 h when omitted. */
+  /** One of `deploy/ingress`, with these places in it; one that uses connections to gateways again when omitted. */
+  readonly file?: 'haproxy.cfg' | 'haproxy-sticky.cfg';
+  /** How long a stream may be silent before it is cut: 1 h when omitted. Not with `file`. */
   readonly silenceMs?: number;
 }
 
@@ -48,7 +46,7 @@ export interface Haproxy {
 
 /** @throws Error saying what was tried and what to install */
 export async function startHaproxy(options: HaproxyOptions): Promise<Haproxy> {
-  const command = await haproxyBinary();
+  const command = await program('haproxy');
   const folder = serverFolder('haproxy');
   const server = new Supervised(folder, 'SIGKILL');
   const port = await freePort();
@@ -102,59 +100,42 @@ export async function startHaproxy(options: HaproxyOptions): Promise<Haproxy> {
   };
 }
 
-/** On the PATH or in Debian's place, else installed when that can be done. */
-async function haproxyBinary(): Promise<string> {
-  const found = installed();
-  if (found !== undefined) return found;
-  try {
-    await aptInstall('haproxy');
-  } catch (cause) {
-    throw new Error(
-      'these tests need HAProxy 2.4 or newer (Debian: apt-get install haproxy; macOS: brew install haproxy)',
-      { cause },
-    );
-  }
-  return installed() ?? '/usr/sbin/haproxy';
+function configuration(options: HaproxyOptions, port: number, socket: string): string {
+  const text = options.file === undefined ? reusing(options) : deployed(options.file);
+  const servers = options.places.map(
+    ({ host, port, opsPort }) => `  server ${host}:${port} ${host}:${port} check port ${opsPort}\n`,
+  );
+  return text
+    .replace(/^global\n/m, `$&  stats socket ${socket} mode 600 level admin\n`)
+    .replace(/bind :8080/, `bind 127.0.0.1:${port}`)
+    .replace(/(^ {2}server .*\n)+/m, servers.join(''));
 }
 
-function installed(): string | undefined {
-  return [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
-    .filter((folder) => folder !== '')
-    .map((folder) => join(folder, 'haproxy'))
-    .find((path) => existsSync(path));
+function deployed(file: string): string {
+  return readFileSync(join(import.meta.dirname, '../../deploy/ingress', file), 'utf8');
 }
 
-function configuration(
-  { places, sticky = false, keepAliveMs = 60_000, silenceMs = 3_600_000 }: HaproxyOptions,
-  port: number,
-  socket: string,
-): string {
-  return `
-global
-  stats socket ${socket} mode 600 level admin
+/** A proxy that keeps idle connections to gateways for 60 s, as ingresses do and those of `deploy/ingress` do not. */
+function reusing({ silenceMs = 3_600_000 }: HaproxyOptions): string {
+  return `global
 defaults
   mode http
   timeout connect 2s
   timeout client ${silenceMs}ms
   timeout server ${silenceMs}ms
-  timeout http-keep-alive ${keepAliveMs}ms
+  timeout http-keep-alive 60s
   # To another gateway, when the first took no connection: nothing was sent then.
   option redispatch 1
   retries 3
   retry-on conn-failure
   http-reuse always
 frontend hosts
-  bind 127.0.0.1:${port}
+  bind :8080
   default_backend gateways
 backend gateways
   balance roundrobin
   option httpchk GET /readyz
-${sticky ? stick : ''}  default-server check inter 1s fall 1 rise 1 pool-purge-delay ${keepAliveMs}ms
-${places.map(({ host, port, opsPort }) => `  server ${host}:${port} ${host}:${port} check port ${opsPort}`).join('\n')}
+  default-server check inter 1s fall 1 rise 1 pool-purge-delay 60s
+  server here-come-the-places
 `;
 }
-
-const stick = `  stick-table type string len 128 size 100k expire 1h
-  stick store-response res.hdr(mcp-session-id)
-  stick on req.hdr(mcp-session-id)
-`;

@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { aptInstall } from './apt.ts';
 import { answering } from './postgres-server.ts';
+import { program } from './program.ts';
 import { Supervised, onFreePort, serverFolder, unprivileged } from './supervised.ts';
 
 /** A PgBouncer in transaction mode. */
@@ -25,7 +24,7 @@ export interface PgBouncer {
  * @throws Error saying what to install
  */
 export async function startPgBouncer(databaseUrl: string, { poolSize = 20 } = {}): Promise<PgBouncer> {
-  const command = await pgbouncer();
+  const command = await program('pgbouncer');
   const preparedStatements = await hasPreparedStatements(command);
   const postgres = new URL(databaseUrl);
   const server = new Supervised(serverFolder('pgbouncer'), 'SIGKILL');
@@ -92,33 +91,4 @@ function through(port: number, databaseUrl: string): string {
   const url = new URL(databaseUrl);
   url.host = `127.0.0.1:${port}`;
   return url.href;
-}
-
-async function pgbouncer(): Promise<string> {
-  const found = installed();
-  if (found !== undefined) return found;
-  try {
-    await aptInstall('pgbouncer');
-  } catch (cause) {
-    throw new Error(
-      'these tests need PgBouncer on the PATH (Debian: apt-get install pgbouncer; macOS: brew install pgbouncer)',
-      { cause },
-    );
-  }
-  return installed() ?? 'pgbouncer';
-}
-
-/** Debian installs it in /usr/sbin, which is not on everybody's PATH. */
-function installed(): string | undefined {
-  const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'];
-  return folders.map((folder) => join(folder, 'pgbouncer')).find(isExecutable);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -23,10 +23,11 @@ export class Service {
   readonly #child: ChildProcess;
   readonly #watchers = new Set<() => void>();
 
-  constructor(app: App, env: Env, args: readonly string[] = [], cwd: string = root) {
+  /** @param from  where its built files are, as the root of the repository is one */
+  constructor(app: App, env: Env, args: readonly string[] = [], cwd: string = root, from: string = root) {
     this.app = app;
     const inherited = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' };
-    this.#child = spawn(process.execPath, [join(root, 'apps', app, 'dist', 'main.js'), ...args], {
+    this.#child = spawn(process.execPath, [join(from, 'apps', app, 'dist', 'main.js'), ...args], {
       cwd,
       env: { ...inherited, ...env },
       stdio: ['pipe', 'pipe', 'pipe'],

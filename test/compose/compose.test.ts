@@ -1,0 +1,139 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { connectorRules, connectorSettings } from '@holdfast/connector';
+import { gatewaySettings, servingRules } from '@holdfast/gateway';
+import { knownVariables, readSettings } from '@holdfast/ops';
+import { workerRules, workerSettings } from '@holdfast/worker';
+import { documentedCalls } from './documented-call.ts';
+
+interface Service {
+  readonly image: string;
+  readonly build?: { readonly context: string; readonly dockerfile: string; readonly target: string };
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly string[];
+  readonly ports?: readonly string[];
+  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
+  readonly healthcheck?: { readonly test: readonly string[] };
+}
+
+const root = join(import.meta.dirname, '../..');
+// The parser of the servers file; that of the root is an older one of some tool.
+const { parse } = createRequire(join(root, 'libs/mcp-client/package.json'))('yaml') as {
+  parse(text: string, options?: { merge: boolean }): unknown;
+};
+const text = readFileSync(join(root, 'docker-compose.yml'), 'utf8');
+const { services, volumes } = parse(text, { merge: true }) as {
+  services: Record<string, Service>;
+  volumes: object;
+};
+const each = Object.entries(services);
+const ours = each.filter(([, { build }]) => build !== undefined);
+const dockerfile = readFileSync(join(root, 'deploy/Dockerfile'), 'utf8');
+
+/** As Compose does it. */
+const filledIn = (value: string): string => value.replace(/\$\{\w+:-([^}]*)\}/g, '$1');
+
+test('there are two of each service of ours, and everything that is documented', () => {
+  expect(Object.keys(services).sort()).toEqual(
+    'connector-1 connector-2 everything gateway-1 gateway-2 grafana jaeger otel-collector postgres prometheus proxy valkey worker-1 worker-2'.split(
+      ' ',
+    ),
+  );
+});
+
+describe('a service of ours', () => {
+  test.each(ours)('%s is built from a target of the Dockerfile', (_, { build, image }) => {
+    expect(build).toMatchObject({ context: '.', dockerfile: 'deploy/Dockerfile' });
+    expect(dockerfile).toMatch(new RegExp(`^FROM runtime AS ${build!.target}$`, 'm'));
+    expect(image).toBe(`holdfast-${build!.target}`);
+  });
+
+  test.each(ours)('%s has only variables that are known', (_, { environment }) => {
+    const unknown = Object.keys(environment!).filter(
+      (name) => !knownVariables.includes(name) && !/^OTEL_[A-Z_]+$/.test(name),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  test.each(ours)('%s takes their values', (_, { build, environment }) => {
+    const env = Object.fromEntries(
+      Object.entries(environment!).map(([name, value]) => [name, filledIn(value)]),
+    );
+    // As the image sets it.
+    const all = { HOLDFAST_HOST: '0.0.0.0', ...env };
+    const read = {
+      gateway: () => readSettings(gatewaySettings, all, servingRules),
+      worker: () => readSettings(workerSettings, all, workerRules),
+      connector: () => readSettings(connectorSettings, all, connectorRules),
+    }[build!.target]!;
+    expect(read).not.toThrow();
+  });
+
+  test('workers and connectors share a token, and all share a store', () => {
+    const values = (name: string): Set<string | undefined> =>
+      new Set(ours.map(([, { environment }]) => environment![name]));
+    expect(values('HOLDFAST_STORE').size).toBe(1);
+    expect([...values('HOLDFAST_CONNECTOR_TOKEN')].filter((token) => token !== undefined)).toHaveLength(1);
+  });
+});
+
+test.each(each)('%s has a healthcheck, or says why not', (name, { build, healthcheck }) => {
+  // Those of ours are in the image.
+  if (build !== undefined || healthcheck !== undefined) return;
+  expect(text).toMatch(new RegExp(`# No healthcheck: .{20,}\n  ${name}:`));
+});
+
+test.each(each)('%s mounts what is there', (_, { volumes: mounts = [] }) => {
+  for (const [from] of mounts.map((mount) => mount.split(':'))) {
+    if (from!.startsWith('./')) expect(existsSync(join(root, from!))).toBe(true);
+    else expect(volumes).toHaveProperty(from!);
+  }
+});
+
+test.each(each)('%s is reached on loopback only', (_, { ports = [] }) => {
+  expect(ports.filter((port) => !/^127\.0\.0\.1:\d+:\d+$/.test(port))).toEqual([]);
+});
+
+test.each(each)('%s waits for services that say that they are healthy', (_, { depends_on = {} }) => {
+  for (const [name, { condition }] of Object.entries(depends_on)) {
+    expect(condition).toBe('service_healthy');
+    expect(services[name]!.healthcheck ?? services[name]!.build).toBeDefined();
+  }
+});
+
+test.each(each)('%s runs a version that is named', (_, { image, build }) => {
+  if (build === undefined) expect(image).toMatch(/:v?\d/);
+});
+
+test('Prometheus scrapes every service of ours, with the rules', () => {
+  const { scrape_configs, rule_files } = parse(
+    readFileSync(join(root, 'deploy/compose/prometheus.yaml'), 'utf8'),
+  ) as {
+    scrape_configs: readonly { static_configs: readonly { targets: readonly string[] }[] }[];
+    rule_files: readonly string[];
+  };
+  expect([...scrape_configs[0]!.static_configs[0]!.targets].sort()).toEqual(
+    ours.map(([name]) => `${name}:9464`).sort(),
+  );
+  const mounted = services['prometheus']!.volumes!.map((mount) => mount.split(':')[1]);
+  expect(mounted).toEqual(expect.arrayContaining([...rule_files]));
+});
+
+test('the documented calls name the published port and the key', () => {
+  const calls = documentedCalls();
+  expect(calls.map(({ expected }) => expected)).toEqual([
+    '"content":[{"type":"text","text":"refunded o-17"}]',
+    '"structuredContent":{"temperature":36',
+  ]);
+  const port = services['proxy']!.ports![0]!.split(':')[1];
+  const keys = JSON.parse(services['gateway-1']!.environment!['HOLDFAST_API_KEYS']!) as Record<
+    string,
+    string
+  >;
+  for (const { command } of calls) {
+    expect(command).toContain(`http://127.0.0.1:${port}/mcp`);
+    expect(command).toContain(`Bearer ${keys['desk']}`);
+  }
+});

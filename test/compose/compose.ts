@@ -1,0 +1,55 @@
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { join } from 'node:path';
+import { documentedCalls } from './documented-call.ts';
+
+/**
+ * Brings up docker-compose.yml, makes the calls that docs/compose.md shows, and takes everything down again. Without
+ * a Docker engine it says that it did not run.
+ */
+const root = join(import.meta.dirname, '../..');
+// A project of its own: somebody may look around with theirs.
+const project = ['compose', '--project-name', 'holdfast-test'];
+
+function docker(args: readonly string[], { isShown = false } = {}): SpawnSyncReturns<string> {
+  return spawnSync('docker', args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', isShown ? 'inherit' : 'pipe', isShown ? 'inherit' : 'pipe'],
+  });
+}
+
+function missing(): string | undefined {
+  const engine = docker(['version', '--format', '{{.Server.Version}}']);
+  if (engine.error !== undefined) return 'there is no docker command';
+  if (engine.status !== 0) return 'no Docker engine answers';
+  return docker(['compose', 'version']).status === 0 ? undefined : 'docker has no compose plugin';
+}
+
+function fail(what: string): void {
+  console.error(`compose: ${what}`);
+  process.exitCode = 1;
+}
+
+const reason = missing();
+if (reason !== undefined) {
+  console.log(`compose: not run: ${reason}`);
+} else {
+  try {
+    if (docker([...project, 'config', '--quiet'], { isShown: true }).status !== 0) {
+      fail('docker-compose.yml is not valid');
+    } else if (
+      docker([...project, 'up', '--build', '--wait', '--wait-timeout', '900'], { isShown: true }).status !== 0
+    ) {
+      docker([...project, 'ps', '--all'], { isShown: true });
+      fail('not every service became healthy');
+    } else {
+      for (const { command, expected } of documentedCalls()) {
+        const { stdout } = spawnSync('bash', ['-c', command], { encoding: 'utf8', timeout: 120_000 });
+        if (stdout.includes(expected)) console.log(`compose: answered ${expected}`);
+        else fail(`expected ${expected} in the answer, got ${stdout}`);
+      }
+    }
+  } finally {
+    docker([...project, 'down', '--volumes', '--timeout', '45'], { isShown: true });
+  }
+}

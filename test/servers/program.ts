@@ -1,0 +1,38 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { aptInstall } from './apt.ts';
+
+/**
+ * Where a program is: on the PATH or in /usr/sbin, where Debian puts servers; else its package of the same name is
+ * installed.
+ *
+ * @throws Error saying what to install
+ */
+export async function program(name: string): Promise<string> {
+  const found = installed(name);
+  if (found !== undefined) return found;
+  try {
+    await aptInstall(name);
+  } catch (cause) {
+    throw new Error(
+      `these tests need ${name} on the PATH (Debian: apt-get install ${name}; macOS: brew install ${name})`,
+      { cause },
+    );
+  }
+  return installed(name) ?? name;
+}
+
+/** Debian installs servers in /usr/sbin, which is not on everybody's PATH. */
+function installed(name: string): string | undefined {
+  const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'];
+  return folders.map((folder) => join(folder, name)).find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
