@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { chart, least, refusal, render } from './chart.ts';
+import { chart, containerOf, least, objectsOf, refusal, render, type KubernetesObject } from './chart.ts';
 
 describe('the schema refuses', () => {
   test.each([
@@ -83,4 +83,44 @@ function sets(args: readonly string[]): string[] {
 test('whole numbers stay whole, however large', () => {
   const manifests = render(...least, '--set', 'gateway.settings.HOLDFAST_RUN_RETENTION_MS=1209600000');
   expect(manifests).toContain('value: "1209600000"');
+});
+
+describe('F194: sizes, timeouts and annotations of an Ingress', () => {
+  const ingressOf = (values: object): { ingress: KubernetesObject; objects: readonly KubernetesObject[] } => {
+    const objects = objectsOf(render(...least, '--set-json', JSON.stringify(values)));
+    return { objects, ingress: objects.find(({ kind }) => kind === 'Ingress')! };
+  };
+  const sticky = { enabled: true, sticky: { enabled: true, controller: 'haproxy' } };
+
+  test('are those of the user, beside what the chart needs', () => {
+    const annotations = { 'haproxy.org/timeout-server': '2h', 'haproxy.org/request-capture': 'x' };
+    const { ingress, objects } = ingressOf({
+      commonAnnotations: { owner: 'platform' },
+      gateway: { settings: { HOLDFAST_MAX_BODY_BYTES: 33_554_432, HOLDFAST_KEEP_ALIVE_MS: 5_000 } },
+      ingress: { ...sticky, annotations },
+    });
+    expect(ingress.metadata.annotations).toEqual({
+      ...annotations,
+      owner: 'platform',
+      'haproxy.org/backend-config-snippet': expect.stringContaining('stick on req.hdr(mcp-session-id)'),
+    });
+    const env = containerOf(objects, 'gateway')!.env!;
+    expect(env).toContainEqual({ name: 'HOLDFAST_MAX_BODY_BYTES', value: '33554432' });
+    expect(env).toContainEqual({ name: 'HOLDFAST_KEEP_ALIVE_MS', value: '5000' });
+  });
+
+  test('of the user replace one of the chart of the same name', () => {
+    const annotations = { 'haproxy.org/backend-config-snippet': 'balance leastconn' };
+    const { ingress } = ingressOf({ ingress: { ...sticky, annotations } });
+    expect(ingress.metadata.annotations).toEqual(annotations);
+  });
+
+  test('are not limited once more by the nginx of the chart', () => {
+    const nginx = { enabled: true, sticky: { enabled: true, controller: 'nginx' } };
+    const annotations = { 'nginx.ingress.kubernetes.io/proxy-body-size': '32m' };
+    const { ingress, objects } = ingressOf({ ingress: { ...nginx, annotations } });
+    expect(ingress.metadata.annotations).toEqual(annotations);
+    const { data } = objects.find(({ data }) => data?.['nginx.conf'] !== undefined)!;
+    expect(data!['nginx.conf']).toContain('client_max_body_size 0;');
+  });
 });

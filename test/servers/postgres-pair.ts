@@ -15,6 +15,8 @@ export interface PostgresPair {
   readonly ports: readonly [number, number];
   /** Creates an empty database and resolves to a URL that names both servers. */
   createDatabase(): Promise<string>;
+  /** Shuts the first primary down as an operator would and starts it again; resolves when it answers. */
+  restartPrimary(): Promise<void>;
   /** Ends every process of the first primary at once, as when its host dies. What it confirmed, the standby has. */
   killPrimary(): Promise<void>;
   /** Freezes the first primary: connections stay open, new ones are accepted, nothing answers. */
@@ -38,25 +40,24 @@ export async function startPostgresPair(): Promise<PostgresPair> {
   };
   try {
     const bin = await runnable(await serverBinaries(), primary.folder);
-    const start = async (server: Supervised, settings: Record<string, string>): Promise<number> => {
+    const startOn = async (port: number, server: Supervised, own: Record<string, string>): Promise<void> => {
       const data = join(server.folder, 'data');
-      return onFreePort(async (port) => {
-        const all = {
-          ...SETTINGS,
-          ...settings,
-          listen_addresses: '127.0.0.1',
-          unix_socket_directories: '',
-          wal_keep_size: '64MB',
-        };
-        await server.start({
-          command: join(bin, 'postgres'),
-          args: ['-D', data, '-p', String(port), ...settingArguments(all)],
-          ...unprivileged,
-        });
-        const answered = await answering(adminUrl(port), () => server.pid === undefined);
-        if (answered !== data) throw new Error(`postgres did not start on port ${port}\n${server.log}`);
+      const settings = {
+        ...SETTINGS,
+        ...own,
+        listen_addresses: '127.0.0.1',
+        unix_socket_directories: '',
+        wal_keep_size: '64MB',
+      };
+      await server.start({
+        command: join(bin, 'postgres'),
+        args: ['-D', data, '-p', String(port), ...settingArguments(settings)],
+        ...unprivileged,
       });
+      const answered = await answering(adminUrl(port), () => server.pid === undefined);
+      if (answered !== data) throw new Error(`postgres did not start on port ${port}\n${server.log}`);
     };
+    const isPrimary = { synchronous_standby_names: '*' };
 
     const data = join(primary.folder, 'data');
     const options = ['--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', '--locale=C'];
@@ -66,10 +67,13 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     await run('cp', ['-a', data, copy]);
     await run('touch', [join(copy, 'standby.signal')], { ...unprivileged });
 
-    const primaryPort = await start(primary, { synchronous_standby_names: '*' });
-    const standbyPort = await start(standby, {
+    const primaryPort = await onFreePort((port) => startOn(port, primary, isPrimary));
+    const follows = {
       primary_conninfo: `host=127.0.0.1 port=${primaryPort} user=postgres`,
-    });
+      // After a restart of the primary: nothing is confirmed while nobody follows, for five seconds otherwise.
+      wal_retrieve_retry_interval: '200ms',
+    };
+    const standbyPort = await onFreePort((port) => startOn(port, standby, follows));
     await eventually('the standby follows', async () => {
       const rows = await ask(primaryPort, `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`);
       return rows.length > 0 ? true : undefined;
@@ -80,6 +84,11 @@ export async function startPostgresPair(): Promise<PostgresPair> {
       async createDatabase() {
         const { pathname } = new URL(await createDatabase(adminUrl(primaryPort)));
         return `postgres://postgres@127.0.0.1:${primaryPort},127.0.0.1:${standbyPort}${pathname}?target_session_attrs=read-write`;
+      },
+      async restartPrimary() {
+        if (primary.pid !== undefined) process.kill(primary.pid, 'SIGINT');
+        await primary.exited();
+        await startOn(primaryPort, primary, isPrimary);
       },
       async killPrimary() {
         primary.signalAll('SIGKILL');

@@ -177,13 +177,32 @@ describe('the body of a POST', () => {
     expect(answer.messages[0]?.error?.message).toMatch(/2000 bytes/);
   });
 
-  test('that says no length is cut off at the limit, and the host is told', async () => {
+  test('that says no length is refused as well, and its connection ends', async () => {
     const gateway = await openGateway({ settings: { maxBodyBytes: 2_000 } });
     const body = large(2_000_000);
     const chunked = { 'transfer-encoding': 'chunked' };
     const answer = await gateway.send({ headers: chunked, body }).answer;
     expect([answer.status, errorOf(answer)]).toEqual([413, { id: null, code: -32000 }]);
     expect(answer.headers['connection']).toBe('close');
+  });
+
+  test('that is too large is read to its end first, so that no reset overtakes the answer', async () => {
+    const gateway = await openGateway({ settings: { maxBodyBytes: 2_000 } });
+    const { hostname, port } = new URL(gateway.url);
+    const socket = createConnection(Number(port), hostname);
+    const errors: Error[] = [];
+    let received = '';
+    socket.setEncoding('utf8').on('data', (chunk: string) => (received += chunk));
+    socket.on('error', (error) => errors.push(error));
+    const bytes = 20_000_000;
+    socket.write(
+      'POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer key-of-desk\r\n' +
+        `Content-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`,
+    );
+    socket.write(large(bytes));
+    await once(socket, 'close');
+    expect(received).toMatch(/^HTTP\/1.1 413 /);
+    expect(errors).toEqual([]);
   });
 
   test.each([

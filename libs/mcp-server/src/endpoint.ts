@@ -146,7 +146,7 @@ export class McpEndpoint {
       if (req.destroyed && !req.complete && fault !== undefined) return;
       if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
       const refusal = toRefusal(error);
-      // What is left of an oversized body is not read.
+      // What is left of a body that is far too large is not read.
       if (refusal.status === 413) res.setHeader('Connection', 'close');
       sendRefusal(res, refusal);
       if (refusal.status === 413) req.resume();

@@ -1,0 +1,75 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { objectsOf, render, root, type KubernetesObject } from '../helm/chart.ts';
+
+export const keys = { desk: 'desk-key-1' } as const;
+export const adminKey = 'admin-key-2';
+
+export interface ReleaseOptions {
+  readonly storeUrl: string;
+  readonly upstreamUrl: string;
+  readonly sticky: boolean;
+  /** Where the bodies of tools write what they do: a file in a folder that pods may write. */
+  readonly journal: string;
+  /** For the values file. */
+  readonly folder: string;
+}
+
+/** What the chart makes of an installation with three gateways, three workers and two connectors, and what its user made before. */
+export function release(options: ReleaseOptions): KubernetesObject[] {
+  const { storeUrl, upstreamUrl, sticky, journal, folder } = options;
+  const values = join(folder, 'values.json');
+  const volume = { name: 'journal', hostPath: { path: join(journal, '..') } };
+  writeFileSync(
+    values,
+    JSON.stringify({
+      store: { existingSecret: 'store' },
+      auth: { apiKeys: { existingSecret: 'callers' }, adminKeys: { existingSecret: 'admins' } },
+      ingress: { enabled: true, exposeApi: true, sticky: { enabled: sticky, controller: 'haproxy' } },
+      gateway: { replicas: 3 },
+      worker: {
+        replicas: 3,
+        tools: {
+          modules: ['/tools/tools.ts'],
+          volume: { configMap: { name: 'tools' } },
+        },
+        extraEnv: [{ name: 'FLEET_JOURNAL', value: '/journal/journal' }],
+        extraVolumes: [volume],
+        extraVolumeMounts: [{ name: 'journal', mountPath: '/journal' }],
+      },
+      connector: {
+        replicas: 2,
+        // The upstream is on loopback.
+        profile: 'development',
+        servers: {
+          list: [
+            {
+              id: 'shop',
+              name: 'Shop',
+              transport: 'http',
+              url: upstreamUrl,
+              concurrency: 16,
+              overrides: { look: 'read' },
+            },
+          ],
+        },
+      },
+    }),
+  );
+  return [
+    ...objectsOf(render('--values', values)),
+    secret('store', { url: storeUrl }),
+    secret('callers', keys),
+    secret('admins', { admin: adminKey }),
+    {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'tools', labels: {} },
+      data: { 'tools.ts': readFileSync(join(root, 'test/fleet/tools.ts'), 'utf8') },
+    },
+  ];
+}
+
+function secret(name: string, stringData: Readonly<Record<string, string>>): KubernetesObject {
+  return { apiVersion: 'v1', kind: 'Secret', metadata: { name, labels: {} }, stringData };
+}

@@ -1,0 +1,21 @@
+/** What the workers of the fleet carry: it notes each body that begins and ends. */
+import { randomUUID } from 'node:crypto';
+import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { defineTool } from '@holdfast/tools';
+import { z } from 'zod';
+
+const journal = process.env['FLEET_JOURNAL']!;
+
+export const refundOrder = defineTool({
+  name: 'refund_order',
+  description: 'Refund an order.',
+  input: { order_id: z.string(), delay_ms: z.number().int().min(0) },
+  timeoutMs: 600_000,
+  async run({ order_id, delay_ms }, { runId, attempt, signal }) {
+    appendFileSync(journal, `start refund_order ${runId} ${attempt}\n`);
+    await sleep(delay_ms, undefined, { signal });
+    appendFileSync(journal, `end refund_order ${runId} ${attempt}\n`);
+    return `refunded ${order_id} (${randomUUID()})`;
+  },
+});
