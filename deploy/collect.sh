@@ -21,7 +21,12 @@ if [ "$app" = worker ]; then workspaces="$workspaces --workspace examples/orders
 for manifest in apps/*/package.json libs/*/package.json examples/*/package.json; do
   package=${manifest%/*}
   if [ -e "$target/node_modules/@holdfast/${package##*/}" ]; then
-    cp -R "$package/dist" "$target/$package/dist"
+    for part in "$package"/*; do
+      case ${part##*/} in
+        src | node_modules | package.json | tsconfig.json) ;;
+        *) cp -R "$part" "$target/$part" ;;
+      esac
+    done
   else
     rm -rf "${target:?}/$package"
   fi

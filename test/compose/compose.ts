@@ -26,13 +26,13 @@ function missing(): string | undefined {
 }
 
 function fail(what: string): void {
-  console.error(`compose: ${what}`);
+  process.stderr.write(`compose: ${what}\n`);
   process.exitCode = 1;
 }
 
 const reason = missing();
 if (reason !== undefined) {
-  console.log(`compose: not run: ${reason}`);
+  process.stdout.write(`compose: not run: ${reason}\n`);
 } else {
   try {
     if (docker([...project, 'config', '--quiet'], { isShown: true }).status !== 0) {
@@ -45,7 +45,7 @@ if (reason !== undefined) {
     } else {
       for (const { command, expected } of documentedCalls()) {
         const { stdout } = spawnSync('bash', ['-c', command], { encoding: 'utf8', timeout: 120_000 });
-        if (stdout.includes(expected)) console.log(`compose: answered ${expected}`);
+        if (stdout.includes(expected)) process.stdout.write(`compose: answered ${expected}\n`);
         else fail(`expected ${expected} in the answer, got ${stdout}`);
       }
     }

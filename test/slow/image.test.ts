@@ -28,16 +28,23 @@ test.each<[App, Env, RegExp, string[]]>([
   ['gateway', { HOLDFAST_AUTH: 'none', HOLDFAST_PORT: '0' }, /gateway listens/, ['gateway']],
   [
     'worker',
-    { HOLDFAST_TOOLS: '@holdfast/orders', HOLDFAST_CONNECTOR_URL: 'off' },
+    { HOLDFAST_TOOLS: '@holdfast/orders', HOLDFAST_CONNECTOR_URL: '127.0.0.1:50051' },
     /worker serves/,
     ['worker'],
   ],
-  ['connector', { HOLDFAST_CONNECTOR_BIND: '127.0.0.1:0' }, /connector (listens|serves)/, ['connector']],
+  ['connector', { HOLDFAST_CONNECTOR_BIND: '127.0.0.1:0' }, /connector serves/, ['connector']],
 ])('what the image of the %s holds is enough to run it, and no more', async (app, env, ready, apps) => {
   const place = await collected(app);
   const service = new Service(app, { ...common, ...store, ...env }, [], place, place);
   await service.printed(ready);
-  expect(await service.stop()).toBe(0);
+  await service.stop();
+  const { stdout, stderr } = service;
+  expect({ ...(await service.exited), stdout, stderr }).toEqual({
+    code: 0,
+    signal: null,
+    stdout,
+    stderr: '',
+  });
 
   expect(readdirSync(join(place, 'apps'))).toEqual(apps);
   for (const development of ['typescript', 'jest', 'nx', 'eslint', '@types/pg'])

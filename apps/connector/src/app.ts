@@ -55,7 +55,6 @@ await startOrExit(async () => {
     },
   );
   await app.listen();
-  log.info({ bind: settings.bind, opsPort: ops.port }, 'connector listens');
 
   const stopping = new AbortController();
   const open: { store?: Store } = {};
@@ -72,6 +71,8 @@ await startOrExit(async () => {
       await ops.close();
     },
   });
+  // Who reads this may send a signal at once.
+  log.info({ bind: settings.bind, opsPort: ops.port }, 'connector listens');
 
   const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
   const isThere = await whenThere(

@@ -17,10 +17,6 @@ await startOrExit(async () => {
   const gateway = await Gateway.create({ settings, version, log, metrics });
   const ops = await serveOps(settings.opsHost ?? settings.host, settings.opsPort, { health, metrics });
   const server = await serveGateway(gateway, { health }, log);
-  log.info(
-    { host: settings.host, port: server.port, path: settings.mcpPath, opsPort: ops.port },
-    'gateway listens',
-  );
 
   const stopping = new AbortController();
   const open: { store?: Store } = {};
@@ -37,6 +33,11 @@ await startOrExit(async () => {
       await ops.close();
     },
   });
+  // Who reads this may send a signal at once.
+  log.info(
+    { host: settings.host, port: server.port, path: settings.mcpPath, opsPort: ops.port },
+    'gateway listens',
+  );
 
   const { storeListenUrl: listenUrl, pollIntervalMs: pollMs } = settings;
   await whenThere(

@@ -17,7 +17,7 @@
  * - `ended`           seqs of ended runs by the time of their end: what retention walks
  * - `events:<seq>`    progress by its number
  * - `repeats`, `tombstones`, `workers` (by end of lease), `serves`, `sessions` (by last use),
- *   `session:<id>`, `own:<principal>`, `tools`, `digests`, `servers`, `catalogue`, `secrets`, `version`
+ *   `session:<id>`, `own:<principal>`, `tools`, `digests`, `servers`, `catalogue`, `secrets`, `version`, `least`
  * - `owners`          server -> end of lease and owner
  *
  * No key expires by itself: retention is the store's own, and nothing may go that it does not know of.

@@ -209,7 +209,7 @@ describe('runs', () => {
     expect(await store.runs.removeFinished(new Date(Date.now() + 60_000), 240)).toBe(240);
     expect(await store.runs.removeFinished(new Date(Date.now() + 60_000), 240)).toBe(10);
     const left = await redis.keys(`${prefix}*`);
-    expect(left.map((key) => key.slice(prefix.length)).sort()).toEqual(['seq', 'version']);
+    expect(left.map((key) => key.slice(prefix.length)).sort()).toEqual(['least', 'seq', 'version']);
   });
 });
 
