@@ -54,7 +54,12 @@ interface Deployment {
 async function deploy(security: Env): Promise<Deployment> {
   const upstream = await ScriptableUpstream.start({});
   upstreams.push(upstream);
-  const env = { ...shortSettings, HOLDFAST_STORE: await testDatabase() };
+  const env = {
+    ...shortSettings,
+    HOLDFAST_STORE: await testDatabase(),
+    // Of calls that no connector takes this is all that there is to wait for.
+    HOLDFAST_CONNECTOR_WAIT_MS: '3000',
+  };
   const servers = JSON.stringify({ servers: [{ id: 'up', url: upstream.url, concurrency: 1 }] });
   const connector = await startConnector({
     ...env,

@@ -23,6 +23,12 @@ export const workingSettings = {
     about: 'workers that carry the same tools',
     default: 'default',
   }),
+  connectorWaitMs: setting.duration('HOLDFAST_CONNECTOR_WAIT_MS', {
+    about:
+      'how long a call of an upstream waits for a connector that takes it; longer than HOLDFAST_CONNECTOR_LEASE_MS, so that a connector that died costs no call',
+    default: 30_000,
+    min: 100,
+  }),
   leaseMs: setting.duration('HOLDFAST_LEASE_MS', {
     about: 'how long a silent worker keeps its runs; renewed at a third of it, at the latest after 5 s',
     default: 30_000,

@@ -92,6 +92,7 @@ async function startWorker(
       leaseMs: 600,
       drainMs: 50,
       workflowPrefix: 'mcp:tool:',
+      connectorWaitMs: 30_000,
       ...change,
     },
     log: silent,

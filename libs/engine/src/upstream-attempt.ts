@@ -35,6 +35,8 @@ export interface UpstreamAttemptInput {
   /** Undefined when the deployment does not have it any more. */
   readonly server: ServerCatalogue | undefined;
   readonly upstreams: Upstreams;
+  /** How long a call is brought to connectors that do not take it, in milliseconds. */
+  readonly routingMs: number;
   readonly runs: RunStore;
   readonly log: ToolLog;
   /** Of the attempt. */
@@ -45,9 +47,6 @@ export interface UpstreamAttemptInput {
   readonly random: () => number;
   report(progress: Progress): void;
 }
-
-/** How long a call is brought to connectors that do not take it: a lease of an owner, and the start of the next. */
-const routingMs = 30_000;
 
 /**
  * One execution of a run that calls an upstream. Resolves as `attemptRun` does, and never rejects.
@@ -123,7 +122,7 @@ const reasons = {
 
 /** Brings a call to the owner of its server, for as long as no write can have been sent. Undefined when the attempt was stopped. */
 async function route(
-  { held, upstreams, runs, log, stop, report }: UpstreamAttemptInput,
+  { held, upstreams, routingMs, runs, log, stop, report }: UpstreamAttemptInput,
   request: () => UpstreamRequest,
   { name }: ServerCatalogue,
 ): Promise<UpstreamOutcome | undefined> {

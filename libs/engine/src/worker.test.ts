@@ -35,6 +35,7 @@ function makeWorker(
       leaseMs: 600,
       drainMs: 50,
       workflowPrefix: 'mcp:tool:',
+      connectorWaitMs: 30_000,
       ...change,
     },
     log: silent,

@@ -30,6 +30,8 @@ export interface WorkerSettings {
   readonly leaseMs: number;
   readonly drainMs: number;
   readonly workflowPrefix: string;
+  /** How long a call of an upstream waits for a connector that takes it, in milliseconds. */
+  readonly connectorWaitMs: number;
 }
 
 export interface WorkerLog extends ToolLog {
@@ -417,6 +419,7 @@ export class Worker {
             held,
             server: this.#serverOf(held.claim),
             upstreams: this.#upstreams!,
+            routingMs: this.#settings.connectorWaitMs,
             runs: this.#store.runs,
             log,
             trace,
