@@ -1,5 +1,4 @@
 import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { startHaproxy, type Haproxy } from '../servers/index.ts';
 import { until } from '../system/service.ts';
 import { podOf, services, type KubernetesObject, type PodSpec, type ServiceName } from '../helm/chart.ts';
@@ -132,7 +131,7 @@ export class Cluster {
       ip: this.#freeAddress(service),
       spec: pod,
       objects,
-      folder: join(folder),
+      folder,
     });
     pods.push(made);
     return made;

@@ -18,7 +18,7 @@ export interface DriveOptions {
   readonly sticky: boolean;
   readonly hosts: number;
   readonly seed: number;
-  /** For what pods print; it is kept. */
+  /** For volumes of pods and what they print. */
   readonly folder: string;
 }
 

@@ -3,7 +3,7 @@
  * renders, behind a real HAProxy, and drives hosts through its URL while everything is restarted and killed.
  */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -104,5 +104,6 @@ for (const { store, sticky } of setups) {
   await none(`of ${it.deleted} pods that were deleted, not ended in time with exit code 0`, it.badEndings);
 }
 report.finish();
-say(`what the pods printed: ${folder}`);
+if (process.exitCode === 0) rmSync(folder, { recursive: true, force: true });
+else say(`what the pods printed: ${folder}`);
 process.exit();

@@ -254,10 +254,15 @@ export class Pod {
       const path = join(folder, file);
       writeFileSync(path, text);
       if (isRoot) chownSync(path, 0, fsGroup);
-      chmodSync(path, volume?.secret?.defaultMode ?? 0o644);
+      chmodSync(path, octal(volume?.secret?.defaultMode) ?? 0o644);
     }
     return folder;
   }
+}
+
+/** A mode as the chart writes it, 0440: octal in the YAML 1.1 of Kubernetes, and read here as YAML 1.2. */
+function octal(mode: number | undefined): number | undefined {
+  return mode === undefined ? undefined : Number.parseInt(String(mode), 8);
 }
 
 const running = new Set<ChildProcess>();

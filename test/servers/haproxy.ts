@@ -27,8 +27,7 @@ export interface HaproxyCount {
   readonly serverErrors: number;
   /** Requests of hosts whose headers have come. */
   readonly requests: number;
-  /** Connections to gateways that it opened, and those that it had and used again. */
-  readonly connected: number;
+  /** How often a connection to a gateway that it had was used again. */
   readonly reused: number;
 }
 
@@ -89,7 +88,6 @@ export async function startHaproxy(options: HaproxyOptions): Promise<Haproxy> {
       return {
         serverErrors: Number(front['hrsp_5xx']),
         requests: Number(front['req_tot']),
-        connected: Number(back['connect']),
         reused: Number(back['reuse']),
       };
     },
