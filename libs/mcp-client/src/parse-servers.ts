@@ -120,7 +120,8 @@ function withTransport(entry: unknown): unknown {
   if (typeof entry !== 'object' || entry === null || 'transport' in entry) return entry;
   if ('command' in entry && !('url' in entry)) return { ...entry, transport: 'stdio' };
   if ('url' in entry && !('command' in entry)) return { ...entry, transport: 'http' };
-  return entry;
+  // Without either it is refused for what it lacks and for the fields that nobody knows, not for its transport.
+  return { ...entry, transport: 'command' in entry || 'url' in entry ? undefined : 'http' };
 }
 
 function originOf(entry: unknown, position: number): string {

@@ -86,8 +86,8 @@ describe('the watched settings file', () => {
     expect(ids()).toEqual([['a'], ['a'], ['a'], ['b']]);
     expect(sets.map(({ diagnostics }) => diagnostics.map(({ rule, origin, message }) => [rule, origin, message]))).toEqual([
       [],
-      [['servers-file-invalid', 'servers.json', expect.stringMatching(/^line 1: .*; the last servers that could be read stay$/)]],
-      [['servers-file-invalid', 'servers.json', 'it cannot be read (ENOENT); the last servers that could be read stay']],
+      [['servers-file-invalid', 'servers.json', expect.stringMatching(/servers\.json: line 1: .*; the last servers that could be read stay$/)]],
+      [['servers-file-invalid', 'servers.json', expect.stringMatching(/servers\.json: it cannot be read \(ENOENT\); the last servers that could be read stay$/)]],
       [],
     ]); // prettier-ignore
   });
@@ -105,7 +105,9 @@ describe('the watched settings file', () => {
 
   test('is a file: a folder in its place is told as wrong', async () => {
     const { sets } = await follow(openFolder());
-    expect(sets[0]!.diagnostics[0]!.message).toMatch(/^it is no file/);
+    expect(sets[0]!.diagnostics[0]!.message).toMatch(
+      /: it is no file; no servers are known until it can be read$/,
+    );
   });
 
   test('is no longer looked at after the stop, which may come twice', async () => {

@@ -21,7 +21,7 @@ export async function watchServersFile(
   limits: ServerLimits,
   onChange: (set: ServerSet) => void,
 ): Promise<() => void> {
-  let good: ServerSet = { servers: [], diagnostics: [] };
+  let good: ServerSet | undefined;
   let known: Content;
   /** Newer than `known`, seen once. */
   let candidate: Content | undefined;
@@ -32,8 +32,9 @@ export async function watchServersFile(
     known = content;
     candidate = undefined;
     const parsed = content.text === undefined ? content.problem! : parseServers(content.text, limits);
-    if (typeof parsed !== 'string') good = parsed;
-    onChange(typeof parsed !== 'string' ? parsed : { ...good, diagnostics: [...good.diagnostics, wrong(path, parsed)] }); // prettier-ignore
+    if (typeof parsed !== 'string') return onChange((good = parsed));
+    const diagnostics = [...(good?.diagnostics ?? []), wrong(path, parsed, good !== undefined)];
+    onChange({ servers: good?.servers ?? [], diagnostics });
   };
   const look = async (): Promise<void> => {
     settling = undefined;
@@ -94,11 +95,11 @@ async function readContent(path: string): Promise<Content> {
   }
 }
 
-function wrong(path: string, problem: string): ServerSet['diagnostics'][number] {
+function wrong(path: string, problem: string, hasGood: boolean): ServerSet['diagnostics'][number] {
   return {
     section: 'servers',
     rule: 'servers-file-invalid',
     origin: basename(path),
-    message: `${problem}; the last servers that could be read stay`,
+    message: `${path}: ${problem}; ${hasGood ? 'the last servers that could be read stay' : 'no servers are known until it can be read'}`,
   };
 }

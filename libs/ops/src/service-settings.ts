@@ -30,7 +30,10 @@ export const ownStore = setting.string('HOLDFAST_STORE', {
   default: 'sqlite:./data/holdfast.db',
   defaultText: '`sqlite:./data/holdfast.db`',
   secret: true,
-  check: storeProblem,
+  check: (url) => {
+    const problem = storeProblem(url);
+    return problem && `${problem}, or memory: with its colon`;
+  },
 });
 
 /** Settings that every service has. */
