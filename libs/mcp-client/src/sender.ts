@@ -144,10 +144,7 @@ export class Sender {
             tool: request.tool,
             arguments: request.arguments,
             meta: { ...withTrace(request.meta, traceOf(span)), idempotency_key: request.runId },
-            paramHeaders: paramHeadersOf(
-              tool.inputSchema,
-              parseJson(request.arguments) as Record<string, unknown>,
-            ),
+            paramHeaders: paramHeadersOf(tool.inputSchema, () => parseJson(request.arguments)),
           },
           {
             beforeSend,

@@ -15,19 +15,21 @@ test('an argument that the server wants as a header is sent as one (BEHAVIOURS X
   };
   expect(headerProblem(schema)).toBeUndefined();
   const args = { region: 'eu-west1', 'x-mcp-header': 'no', deep: { limit: -0, sure: false }, other: 1 };
-  expect(paramHeadersOf(schema, args)).toEqual({
+  expect(paramHeadersOf(schema, () => args)).toEqual({
     'Mcp-Param-Region': 'eu-west1',
     'Mcp-Param-Limit': '0',
     'Mcp-Param-Sure': 'false',
   });
-  expect(paramHeadersOf(schema, { region: null, deep: 'x' })).toEqual({});
+  expect(paramHeadersOf(schema, () => ({ region: null, deep: 'x' }))).toEqual({});
   const inherited = { properties: { toString: { properties: { name: wish('C') } } } };
-  expect(paramHeadersOf(inherited, {})).toEqual({});
+  expect(paramHeadersOf(inherited, () => ({}))).toEqual({});
 });
 
 test('a text is given as it is; whoever sends it writes it as a header can carry it', () => {
   for (const value of ['plain text, 1;2', ' x', '', 'é', 'a\r\nX-Evil: 1'])
-    expect(paramHeadersOf({ properties: { a: wish('A') } }, { a: value })).toEqual({ 'Mcp-Param-A': value });
+    expect(paramHeadersOf({ properties: { a: wish('A') } }, () => ({ a: value }))).toEqual({
+      'Mcp-Param-A': value,
+    });
 });
 
 describe('a wish that no host may follow is told', () => {

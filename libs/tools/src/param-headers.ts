@@ -25,25 +25,27 @@ export function headerProblem(schema: JsonSchema): string | undefined {
  * The `Mcp-Param-*` headers of one call, by their full names, as text. An argument that is absent or null has none.
  *
  * @param schema one without a `headerProblem`
- * @param args the arguments, which fit the schema
+ * @param args gives the arguments, which fit the schema; asked only where the schema wishes for headers
  */
-export function paramHeadersOf(
-  schema: JsonSchema,
-  args: Readonly<Record<string, unknown>>,
-): Readonly<Record<string, string>> {
-  const wishes = readWishes(schema);
-  if ('problem' in wishes) return {};
+export function paramHeadersOf(schema: JsonSchema, args: () => unknown): Readonly<Record<string, string>> {
+  let wishes = known.get(schema);
+  if (wishes === undefined) known.set(schema, (wishes = readWishes(schema)));
+  if ('problem' in wishes || wishes.wishes.length === 0) return {};
+  const given = args();
   const headers: Record<string, string> = {};
   for (const { header, path } of wishes.wishes) {
-    const value = valueAt(args, path);
+    const value = valueAt(given, path);
     if (value !== undefined) headers[`Mcp-Param-${header}`] = value;
   }
   return headers;
 }
 
-function readWishes(
-  schema: JsonSchema,
-): { readonly wishes: readonly HeaderWish[] } | { readonly problem: string } {
+type Wishes = { readonly wishes: readonly HeaderWish[] } | { readonly problem: string };
+
+/** Read once for as long as a catalogue holds the schema: each call asks. */
+const known = new WeakMap<JsonSchema, Wishes>();
+
+function readWishes(schema: JsonSchema): Wishes {
   const wishes: HeaderWish[] = [];
   const seen = new Set<string>();
   const look = (node: JsonSchema, path: readonly string[] | undefined): string | undefined => {
