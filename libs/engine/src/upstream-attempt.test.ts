@@ -4,7 +4,6 @@ import {
   everyLane,
   freshRunId,
   laneOf,
-  type Run,
   type RunId,
   type UpstreamOutcome,
   type UpstreamRequest,
@@ -13,6 +12,7 @@ import { openStore, type Store } from '@holdfast/store';
 import { defaultRules, type ServerCatalogue, type ServerRules } from '@holdfast/tools';
 import type { Upstreams } from './upstreams.js';
 import { Worker, type WorkerSettings } from './worker.js';
+import { end, until } from './test-runs.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const stores: Store[] = [];
@@ -102,20 +102,6 @@ async function startWorker(
   await worker.start();
   return worker;
 }
-
-async function until<T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
-  for (;;) {
-    const found = await look();
-    if (found !== undefined && found !== false) return found;
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
-const end = (store: Store, id: RunId): Promise<Run> =>
-  until(async () => {
-    const run = await store.runs.get(id);
-    return run !== undefined && 'finishedAt' in run && run;
-  });
 
 const ran = (text: string): UpstreamOutcome => ({
   kind: 'ran',

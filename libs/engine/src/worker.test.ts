@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { endsOfCancel, freshRunId, RunError, type Run, type RunId } from '@holdfast/run';
+import { endsOfCancel, freshRunId, RunError, type RunId } from '@holdfast/run';
 import { openStore, type Store } from '@holdfast/store';
 import { defineTool, type Tool } from '@holdfast/tools';
 import { z } from 'zod';
 import { Worker, type WorkerSettings } from './worker.js';
+import { end, until } from './test-runs.js';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const workers: Worker[] = [];
@@ -70,20 +71,6 @@ async function submit(store: Store, args = '{}', name = 'work'): Promise<RunId> 
   });
   return id;
 }
-
-async function until<T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
-  for (;;) {
-    const found = await look();
-    if (found !== undefined && found !== false) return found;
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
-
-const end = (store: Store, id: RunId): Promise<Run> =>
-  until(async () => {
-    const run = await store.runs.get(id);
-    return run !== undefined && 'finishedAt' in run && run;
-  });
 
 function gate(): { readonly opened: Promise<void>; open: () => void } {
   let open!: () => void;
