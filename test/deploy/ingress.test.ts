@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { program } from '../servers/index.ts';
+import { afterAll, afterEach, describe, expect, jest, test } from '@jest/globals';
+import { nginxThatLearns, program } from '../servers/index.ts';
 import { eventually, freePort } from '../servers/supervised.ts';
 
 // HAProxy and nginx may have to be installed first.
@@ -67,18 +67,38 @@ async function body(answer: IncomingMessage): Promise<string> {
   return text;
 }
 
-const proxies = {
-  haproxy: (file: string) => ['-db', '-f', file],
-  nginx: (file: string) => ['-c', file, '-g', 'daemon off;'],
+const unpacked = mkdtempSync(join(tmpdir(), 'holdfast-nginx-'));
+afterAll(() => rmSync(unpacked, { recursive: true, force: true }));
+let learning: ReturnType<typeof nginxThatLearns> | undefined;
+
+type Command = readonly [string, ...string[]];
+interface Proxy {
+  /** Installed, where it is not there. */
+  command(): Promise<Command>;
+  readonly serve: (file: string) => string[];
+  readonly check: (file: string) => string[];
+}
+const nginx: Omit<Proxy, 'command'> = {
+  serve: (file) => ['-c', file, '-g', 'daemon off;'],
+  check: (file) => ['-t', '-c', file],
 };
-type Proxy = keyof typeof proxies;
+const proxies = {
+  haproxy: {
+    command: async () => [await program('haproxy')],
+    serve: (file) => ['-db', '-f', file],
+    check: (file) => ['-c', '-V', '-f', file],
+  },
+  nginx: { ...nginx, command: async () => [await program('nginx')] },
+  'nginx that learns': { ...nginx, command: () => (learning ??= nginxThatLearns(unpacked)) },
+} satisfies Record<string, Proxy>;
+type Name = keyof typeof proxies;
 
 const stops: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-async function start(proxy: Proxy, file: string): Promise<{ port: number; backends: [Backend, Backend] }> {
+async function start(name: Name, file: string): Promise<{ port: number; backends: [Backend, Backend] }> {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-ingress-'));
   stops.push(() => rmSync(folder, { recursive: true, force: true }));
   const backends: [Backend, Backend] = [await startBackend('one'), await startBackend('two')];
@@ -93,42 +113,49 @@ async function start(proxy: Proxy, file: string): Promise<{ port: number; backen
     .replace(/(bind |listen )\S*8080/, `$1127.0.0.1:${port}`)
     .replaceAll('/tmp/', `${folder}/`);
   writeFileSync(path, text);
-  const child: ChildProcess = spawn(await program(proxy), proxies[proxy](path), {
+  const proxy: Proxy = proxies[name];
+  const [command, ...before] = await proxy.command();
+  const child: ChildProcess = spawn(command, [...before, ...proxy.serve(path)], {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let said = '';
   child.stderr!.on('data', (chunk) => (said += String(chunk)));
   const gone = once(child, 'exit');
   stops.push(async () => {
-    child.kill(proxy === 'nginx' ? 'SIGTERM' : 'SIGKILL');
+    child.kill(name === 'haproxy' ? 'SIGKILL' : 'SIGTERM');
     await gone;
   });
-  await eventually(`${proxy} answers`, async () => {
+  await eventually(`${name} answers`, async () => {
     if (child.exitCode !== null) throw new Error(said);
     return (await ask(port, 'GET', '/proxy-health')).resume().statusCode === 200 ? true : undefined;
   });
   return { port, backends };
 }
 
-const plain: [Proxy, string][] = [
-  ['haproxy', 'haproxy.cfg'],
+const sticky: [Name, string][] = [
   ['haproxy', 'haproxy-sticky.cfg'],
+  ['nginx that learns', 'nginx-sticky.conf'],
+];
+const plain: [Name, string][] = [
+  ['haproxy', 'haproxy.cfg'],
   ['nginx', 'nginx.conf'],
 ];
+const all = [...plain, ...sticky];
 
-test.each(plain)('%s finds no fault in %s', async (proxy, file) => {
+test.each(all)('%s finds no fault in %s', async (name, file) => {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-ingress-'));
   stops.push(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, file);
   // nginx looks names up before it says anything.
   writeFileSync(path, written(file).replaceAll(/gateway-\d:8000/g, '127.0.0.1:8000'));
-  const args = proxy === 'nginx' ? ['-t', '-c', path] : ['-c', '-V', '-f', path];
-  const { status, stderr } = spawnSync(await program(proxy), args, { encoding: 'utf8' });
+  const proxy: Proxy = proxies[name];
+  const [command, ...before] = await proxy.command();
+  const { status, stderr } = spawnSync(command, [...before, ...proxy.check(path)], { encoding: 'utf8' });
   expect([status, stderr]).toEqual([0, stderr]);
   expect(stderr).not.toMatch(/\[(WARNING|ALERT|warn|emerg)\]/);
 });
 
-describe.each(plain)('%s with %s', (proxy, file) => {
+describe.each(all)('%s with %s', (proxy, file) => {
   test('sends a POST that was lost on its way to nobody else', async () => {
     const { port, backends } = await start(proxy, file);
     expect((await ask(port, 'POST', '/breaks')).resume().statusCode).toBe(502);
@@ -155,19 +182,22 @@ describe.each(plain)('%s with %s', (proxy, file) => {
   });
 });
 
-test('a session stays at the gateway that minted its id, and goes on at the other when that is gone', async () => {
-  const { port, backends } = await start('haproxy', 'haproxy-sticky.cfg');
-  const opened = (await ask(port, 'POST', '/initialize')).resume();
-  const session = String(opened.headers['mcp-session-id']);
-  const home = session.endsWith('one') ? 'one' : 'two';
-  for (let i = 0; i < 20; i++) expect(await body(await ask(port, 'POST', '/call', session))).toBe(home);
-  await backends[home === 'one' ? 0 : 1].close();
-  const other = home === 'one' ? 'two' : 'one';
-  for (let i = 0; i < 20; i++) expect(await body(await ask(port, 'POST', '/call', session))).toBe(other);
-});
+test.each(sticky)(
+  '%s with %s leads a session to the gateway that minted its id, and to the other when that is gone',
+  async (proxy, file) => {
+    const { port, backends } = await start(proxy, file);
+    const opened = (await ask(port, 'POST', '/initialize')).resume();
+    const session = String(opened.headers['mcp-session-id']);
+    const home = session.endsWith('one') ? 'one' : 'two';
+    for (let i = 0; i < 20; i++) expect(await body(await ask(port, 'POST', '/call', session))).toBe(home);
+    await backends[home === 'one' ? 0 : 1].close();
+    const other = home === 'one' ? 'two' : 'one';
+    for (let i = 0; i < 20; i++) expect(await body(await ask(port, 'POST', '/call', session))).toBe(other);
+  },
+);
 
-test('without stickiness both gateways serve a session', async () => {
-  const { port } = await start('haproxy', 'haproxy.cfg');
+test.each(plain)('%s with %s has a session served by both gateways', async (proxy, file) => {
+  const { port } = await start(proxy, file);
   const answers = new Set<string>();
   await eventually('both have answered', async () => {
     answers.add(await body(await ask(port, 'POST', '/call', 'session of one')));
@@ -176,18 +206,31 @@ test('without stickiness both gateways serve a session', async () => {
 });
 
 describe('of two configurations of a proxy', () => {
-  const without = (text: string, sticky: RegExp): string => text.replace(sticky, '').replace(/^(#.*\n)+/, '');
+  const without = (text: string, learning: RegExp): string =>
+    text.replace(learning, '').replace(/^(#.*\n)+/, '');
 
   test.each([
     ['haproxy', 'cfg', /^ {2}# The id is minted[\s\S]*?stick on req.*\n/m],
     ['nginx', 'conf', /^ {4}# The id is minted[\s\S]*?header;\n/m],
     ['envoy', 'yaml', /^ {18}# Joins the address[\s\S]*?mcp-session-id \}\n/m],
-  ])('the sticky one of %s differs in what makes it stick only', (name, ending, sticky) => {
-    expect(written(`${name}-sticky.${ending}`)).toMatch(sticky);
-    expect(without(written(`${name}-sticky.${ending}`), sticky)).toBe(
-      without(written(`${name}.${ending}`), sticky),
+  ])('the sticky one of %s differs in what makes it stick only', (name, ending, learning) => {
+    expect(written(`${name}-sticky.${ending}`)).toMatch(learning);
+    expect(without(written(`${name}-sticky.${ending}`), learning)).toBe(
+      without(written(`${name}.${ending}`), learning),
     );
   });
+});
+
+test('the nginx of the chart differs in how it finds gateways, what the Ingress before it knows, and its size', () => {
+  const bare = (text: string): string => text.replaceAll(/^ *(#.*)?\n/gm, '');
+  const chart = readFileSync(join(root, 'helm/holdfast/files/sticky-nginx.conf'), 'utf8');
+  expect(bare(chart)).toBe(
+    bare(written('nginx-sticky.conf'))
+      .replace(/^( *)server gateway-1:8000(.*);\n.*\n/m, '$1server @GATEWAYS@ resolve$2;\n')
+      .replace(/^ *upstream/m, '  resolver @RESOLVER@ valid=2s;\n$&')
+      .replace('$scheme', '$http_x_forwarded_proto')
+      .replace('worker_processes auto', 'worker_processes 2'),
+  );
 });
 
 test.each(['envoy.yaml', 'envoy-sticky.yaml'])('%s waits, probes and repeats as the others do', (file) => {

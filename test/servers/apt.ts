@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -35,4 +36,37 @@ export async function aptInstall(...packages: string[]): Promise<void> {
   }
   await apt('update');
   await install();
+}
+
+/**
+ * Unpacks a package of another release of Debian, with all that it depends on, into `folder`: nothing of it is
+ * installed, and the machine's own package lists stay as they are.
+ *
+ * @throws Error where the machine does not have its packages from Debian
+ */
+export async function aptUnpack(release: string, name: string, folder: string): Promise<void> {
+  const targets = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', 'Label: Debian'];
+  const archive = (await run('/usr/bin/apt-get', targets)).stdout.split('\n')[0]!;
+  if (archive === '') throw new Error('this machine does not have its packages from Debian');
+  const own = join(folder, 'apt');
+  const packages = join(own, 'archives');
+  for (const made of ['lists/partial', 'archives/partial']) mkdirSync(join(own, made), { recursive: true });
+  const keys = '/usr/share/keyrings/debian-archive-keyring.gpg';
+  writeFileSync(join(own, 'sources.list'), `deb [signed-by=${keys}] ${archive} ${release} main\n`);
+  // No package is installed in the eyes of this apt, so that each is fetched.
+  writeFileSync(join(own, 'status'), '');
+  const options = Object.entries({
+    'Dir::Etc::sourcelist': join(own, 'sources.list'),
+    'Dir::Etc::sourceparts': '-',
+    'Dir::State::lists': join(own, 'lists'),
+    'Dir::State::status': join(own, 'status'),
+    'Dir::Cache': own,
+    'APT::Sandbox::User': 'root',
+    'Acquire::Languages': 'none',
+  }).flatMap(([option, value]) => ['-o', `${option}=${value}`]);
+  await run('/usr/bin/apt-get', [...options, '-q', 'update']);
+  const download = ['install', '-q', '-y', '--download-only', '--no-install-recommends', name];
+  await run('/usr/bin/apt-get', [...options, ...download]);
+  for (const file of readdirSync(packages).filter((found) => found.endsWith('.deb')))
+    await run('/usr/bin/dpkg-deb', ['--extract', join(packages, file), folder]);
 }

@@ -3,6 +3,7 @@ import { newStoreUrl } from './valkey-server.ts';
 
 export { OtlpCollector, type CollectedSpan } from './otlp-collector.ts';
 export { type GatewayPlace, type Haproxy, startHaproxy } from './haproxy.ts';
+export { nginxThatLearns } from './nginx.ts';
 export { type PgBouncer, startPgBouncer } from './pgbouncer.ts';
 export { type PostgresPair, startPostgresPair } from './postgres-pair.ts';
 export { startPostgres } from './postgres.ts';

@@ -23,7 +23,7 @@ export async function program(name: string): Promise<string> {
 }
 
 /** Debian installs servers in /usr/sbin, which is not on everybody's PATH. */
-function installed(name: string): string | undefined {
+export function installed(name: string): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'];
   return folders.map((folder) => join(folder, name)).find(isExecutable);
 }

@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { aptUnpack } from './apt.ts';
+import { installed } from './program.ts';
+
+/**
+ * The command of an nginx that learns which server a session is at, which is 1.29.6 or newer: that of the machine
+ * where it is new enough, else the one of Debian's next release, unpacked into `folder` with its libraries.
+ *
+ * @throws Error saying what to install
+ */
+export async function nginxThatLearns(folder: string): Promise<[string, ...string[]]> {
+  const found = installed('nginx');
+  if (found !== undefined && (await learns(found))) return [found];
+  try {
+    await aptUnpack('testing', 'nginx', folder);
+  } catch (cause) {
+    throw new Error('these tests need nginx 1.29.6 or newer on the PATH', { cause });
+  }
+  const triplet = readdirSync(join(folder, 'usr/lib')).find((name) => name.endsWith('-linux-gnu'))!;
+  const libraries = join(folder, 'usr/lib', triplet);
+  const loader = readdirSync(libraries).find((name) => name.startsWith('ld-linux'))!;
+  return [join(libraries, loader), '--library-path', libraries, join(folder, 'usr/sbin/nginx')];
+}
+
+async function learns(nginx: string): Promise<boolean> {
+  const { stderr } = await promisify(execFile)(nginx, ['-v']);
+  const [major = 0, minor = 0, patch = 0] = (/nginx\/([\d.]+)/.exec(stderr)?.[1] ?? '')
+    .split('.')
+    .map(Number);
+  return major * 1e6 + minor * 1e3 + patch >= 1_029_006;
+}
