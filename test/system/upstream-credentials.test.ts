@@ -13,11 +13,13 @@ afterAll(async () => {
   await Promise.all(upstreams.map((upstream) => upstream.close()));
 });
 
-/** `docs/connecting-servers.md` */
+/** As in `docs/connecting-servers.md`; it counts how often it was asked. */
 const module = `
+let asked = 0;
 export default async ({ server, principal }) => {
   if (principal?.id === 'ci') throw new Error('the words of the module');
-  return { Authorization: 'Bearer ' + server + ' of ' + (principal === null ? 'nobody' : principal.realm + ' ' + principal.id) };
+  const caller = principal === null ? 'nobody' : principal.realm + ' ' + principal.id;
+  return { AUTHORIZATION: 'Bearer ' + server + ' of ' + caller, 'X-Asked': String(++asked), 'Mcp-Session-Id': 'forged' };
 };`;
 
 test.each(['legacy', 'modern'] as const)(
@@ -38,13 +40,18 @@ test.each(['legacy', 'modern'] as const)(
 
     expect(textOf(await desk.call(tool!, { n: 1 }))).toBe('{"n":1}');
     expect(sent('tools/call')).toEqual(new Set(['Bearer crm of apikey desk']));
+    const asked = (): number[] =>
+      upstream.requests('tools/call').map(({ headers }) => Number(headers['x-asked']));
+    expect(textOf(await desk.call(tool!, { n: 3 }))).toBe('{"n":3}');
+    expect(asked()[1]).toBe(asked()[0]! + 1);
     expect(sent(era === 'legacy' ? 'initialize' : 'server/discover')).toContain('Bearer crm of apikey desk');
 
     const refused = await ci.call(tool!, { n: 2 });
     expect(errorNameOf(refused)).toBe('MCPConnectionError');
     expect(textOf(refused)).toContain('its credentials module gave no headers for this caller');
     expect(JSON.stringify(refused)).not.toContain('the words of the module');
-    expect(upstream.requests('tools/call')).toHaveLength(1);
+    expect(upstream.requests('tools/call')).toHaveLength(2);
+    await own.services[0]!.printed(/the words of the module/);
     await own.dispose();
   },
 );

@@ -474,3 +474,33 @@ describe('a server that says that its tools changed', () => {
     expect((await offered(store))['up']).toEqual(['echo', 'look']);
   });
 });
+
+describe('a list that grows old (BEHAVIOURS R11)', () => {
+  const listed = (ttlMs: number, ...names: string[]): Partial<UpstreamScript> => ({
+    era: 'modern',
+    streams: false,
+    listResults: { '': { resultType: 'complete', tools: names.map((name) => tool(name).definition), ttlMs } },
+  });
+
+  test.each([
+    ['cache_ttl', { cache_ttl: 1 }, 0],
+    ['its server', {}, 1],
+    ['its server, which is oftener than cache_ttl,', { cache_ttl: 30 * 24 * 3600 }, 1_000],
+  ])('is read again as often as %s says', async (_, setting, ttlMs) => {
+    const [store, upstream] = [await openMemory(), await startUpstream(listed(ttlMs, 'old'))];
+    startConnector(store, settings({ id: 'up', url: upstream.url, ...setting }));
+    await until(async () => (await offered(store))['up']?.join() === 'old');
+    upstream.script = { ...upstream.script, ...listed(ttlMs, 'new') };
+    await until(async () => (await offered(store))['up']?.join() === 'new');
+    await until(() => upstream.requests('tools/list').length >= 3);
+  });
+
+  test('is not read again before that', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream(listed(0, 'old'))];
+    startConnector(store, settings({ id: 'up', url: upstream.url, cache_ttl: 30 * 24 * 3600 }));
+    await until(async () => (await offered(store))['up']?.join() === 'old');
+    // A timer that was set for longer than a timer holds would have fired many times over.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(upstream.requests('tools/list')).toHaveLength(1);
+  });
+});

@@ -13,6 +13,8 @@ export interface Listing {
   readonly tools: readonly UpstreamTool[];
   /** Tools left out alone, each with its reason: no host or model could use them (BEHAVIOURS X21, F55). */
   readonly leftOut: readonly { readonly name: string; readonly problem: string }[];
+  /** For how long the server says that its list holds: the least of its pages. */
+  readonly ttlMs?: number;
 }
 
 /**
@@ -34,6 +36,7 @@ export async function listTools(
     new ConnectionFault('listing', `the tools of ${server} cannot be read to their end: ${what}`);
   let cursor: string | undefined;
   let pages = 0;
+  let ttlMs = Infinity;
   do {
     const page = readPage(
       await pageOf(connection, cursor, patience, server, () =>
@@ -42,6 +45,7 @@ export async function listTools(
     );
     if (typeof page === 'string') throw fail(`page ${pages + 1} ${page}`);
     pages++;
+    ttlMs = Math.min(ttlMs, page.ttlMs);
     for (const entry of page.tools) {
       const read = readListedTool(entry);
       const { name } = entry as { readonly name?: string };
@@ -62,7 +66,7 @@ export async function listTools(
     if (pages >= limits.maxPages)
       throw fail(`it has more than ${limits.maxPages} pages; raise max_tool_pages`);
   } while (true);
-  return { tools: [...tools.values()], leftOut };
+  return { tools: [...tools.values()], leftOut, ...(ttlMs < Infinity && { ttlMs }) };
 }
 
 async function pageOf(
@@ -80,10 +84,17 @@ async function pageOf(
   }
 }
 
+interface Page {
+  readonly tools: readonly object[];
+  readonly nextCursor: string | undefined;
+  /** Infinity where it does not say, or says 0, which is no time after which to ask again. */
+  readonly ttlMs: number;
+}
+
 /** A page, or what is wrong with it. */
-function readPage(page: unknown): { tools: readonly object[]; nextCursor: string | undefined } | string {
+function readPage(page: unknown): Page | string {
   if (typeof page !== 'object' || page === null || Array.isArray(page)) return 'is no object';
-  const { tools, nextCursor } = page as { tools?: unknown; nextCursor?: unknown };
+  const { tools, nextCursor, ttlMs } = page as { tools?: unknown; nextCursor?: unknown; ttlMs?: unknown };
   if (!Array.isArray(tools)) return 'has no list of tools';
   if (!tools.every((tool) => typeof tool === 'object' && tool !== null)) return 'lists what is no tool';
   if (nextCursor !== undefined && nextCursor !== null && typeof nextCursor !== 'string')
@@ -91,5 +102,6 @@ function readPage(page: unknown): { tools: readonly object[]; nextCursor: string
   return {
     tools: tools as object[],
     nextCursor: nextCursor === null || nextCursor === '' ? undefined : nextCursor,
+    ttlMs: typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : Infinity,
   };
 }

@@ -10,7 +10,7 @@ import { connectLegacySse } from './http/legacy-sse-connection.js';
 import type { Log } from './log.js';
 import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
 import { serverKey } from './server-identity.js';
-import type { HttpSettings, ServerSettings } from './server-settings.js';
+import type { ServerSettings } from './server-settings.js';
 import { connectStdio } from './stdio/stdio-connection.js';
 
 /** What connections of a deployment have in common. */
@@ -23,7 +23,7 @@ export interface Deployment {
   readonly log: Log;
 }
 
-/** Gives the headers of one caller (BEHAVIOURS 121). It is asked at each connect; what it throws is logged and not shown. */
+/** Gives the headers of one caller (BEHAVIOURS 121). It is asked at each connect and before each call; what it throws is logged and not shown. */
 type Credentials = (caller: {
   readonly server: string;
   readonly principal: Principal | null;
@@ -59,9 +59,13 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
     const { settings: http } = await fillPlaceholders(name, transport, placeholders);
     const key = serverKey(id, transport);
     const era = eras.get(key);
+    const { credentialsModule } = http;
+    const callHeaders =
+      credentialsModule === undefined ? undefined : () => askModule(credentialsModule, settings, principal, log);
     const options = {
       url: http.url,
-      headers: { ...http.headers, ...(await callerHeaders(settings, http, principal)) },
+      headers: { ...http.headers, ...(await callHeaders?.()) },
+      ...(callHeaders && { callHeaders }),
       guard: { ...guard, ...(http.allowedHosts && { allowedHosts: http.allowedHosts }) },
       connectTimeoutMs,
       clientVersion: version,
@@ -76,18 +80,17 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
 }
 
 /** The listing is for all callers, and is made as nobody (BEHAVIOURS R15). */
-async function callerHeaders(
+async function askModule(
+  path: string,
   { id: server, name }: ServerSettings,
-  { credentialsModule }: HttpSettings,
   principal: Principal | null,
+  log: Log,
 ): Promise<Readonly<Record<string, string>>> {
-  if (credentialsModule === undefined) return {};
   try {
-    const module = (await import(pathToFileURL(resolve(credentialsModule)).href)) as { default: Credentials };
+    const module = (await import(pathToFileURL(resolve(path)).href)) as { default: Credentials };
     return await module.default({ server, principal });
   } catch (thrown) {
-    throw new ConnectionFault('variable', `${name}: its credentials module gave no headers for this caller`, {
-      cause: ensureError(thrown),
-    });
+    log.warn({ server, err: ensureError(thrown) }, 'credentials module gave no headers');
+    throw new ConnectionFault('variable', `${name}: its credentials module gave no headers for this caller`);
   }
 }

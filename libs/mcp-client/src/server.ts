@@ -28,6 +28,9 @@ const longestPauseMs = 300_000;
 /** Between two listings that a server asked for; doubling while they bring nothing new (BEHAVIOURS 89, F77). */
 const firstListPauseMs = 1_000;
 const longestListPauseMs = 60_000;
+/** Between two listings because the list has grown old, whatever the server says. */
+const leastTtlMs = 1_000;
+const longestTimerMs = 2 ** 31 - 1;
 const idleCallerMs = 15 * 60_000;
 
 /**
@@ -45,6 +48,9 @@ export class UpstreamServer {
   #listing: Promise<void> | undefined;
   #listAgain = false;
   #listPauseMs = firstListPauseMs;
+  /** How old a list may grow (BEHAVIOURS R11). */
+  #ttlMs = Infinity;
+  #aging: NodeJS.Timeout | undefined;
   #fault: string | undefined;
 
   constructor(parts: ServerParts) {
@@ -118,6 +124,7 @@ export class UpstreamServer {
 
   async close(): Promise<void> {
     this.#closing.abort();
+    clearInterval(this.#aging);
     await this.#pool.close();
     await this.#listing;
   }
@@ -148,13 +155,17 @@ export class UpstreamServer {
     connection.onToolsChanged(() => this.#listSoon());
     // A server that comes back may be another version of itself.
     if (this.#wasListed) this.#listSoon();
-    const { cacheTtlMs } = this.#parts.settings;
-    if (cacheTtlMs !== undefined) {
-      const timer = setInterval(() => {
-        if (connection.isOpen) this.#listSoon();
-        else clearInterval(timer);
-      }, cacheTtlMs).unref();
-    }
+  }
+
+  /** Lists again from time to time: as often as the operator says, or the server where that is oftener. */
+  #listWhenOld(statedMs = Infinity): void {
+    clearInterval(this.#aging);
+    const { cacheTtlMs = Infinity } = this.#parts.settings;
+    this.#ttlMs = Math.max(Math.min(cacheTtlMs, statedMs), leastTtlMs);
+    if (this.#ttlMs === Infinity) return;
+    // What is not connected is listed when a call connects it again.
+    const list = (): void => void (this.#pool.isConnected && this.#listSoon());
+    this.#aging = setInterval(list, Math.min(this.#ttlMs, longestTimerMs)).unref();
   }
 
   /** Lists again: at once, and once more later for whatever was said meanwhile. */
@@ -173,7 +184,9 @@ export class UpstreamServer {
         this.#fail(error);
       }
       this.#listPauseMs =
-        this.#published === before ? Math.min(this.#listPauseMs * 2, longestListPauseMs) : firstListPauseMs;
+        this.#published === before
+          ? Math.min(this.#listPauseMs * 2, longestListPauseMs, this.#ttlMs)
+          : firstListPauseMs;
       await sleep(this.#listPauseMs, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
     }
   }
@@ -214,6 +227,7 @@ export class UpstreamServer {
     }
     this.#wasListed = true;
     this.#fault = undefined;
+    this.#listWhenOld(listing.ttlMs);
   }
 
   /**

@@ -14,7 +14,7 @@ import { networkReason, refusedFault, thrownFault } from './http-fault.js';
 import { shakeHands, type Agreement, type HandshakeOptions } from './http-handshake.js';
 import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
-import { HttpWire } from './http-wire.js';
+import { HttpWire, settingsHeaders } from './http-wire.js';
 import { writeCall, writeMessage } from '../json-rpc.js';
 import type { Log } from '../log.js';
 import { methodNotFound, modernResult, sentOfStatus, unsupportedVersion } from './http-sent.js';
@@ -24,6 +24,8 @@ export interface HttpOptions {
   readonly url: string;
   /** Go with every request, resolved too. They never go to another origin. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Asked before each call; what it gives goes with that call in place of `headers` of the same names (BEHAVIOURS 119). */
+  readonly callHeaders?: () => Promise<Readonly<Record<string, string>>>;
   readonly guard: GuardSettings;
   /** The system's when omitted. */
   readonly resolve?: Resolver;
@@ -139,6 +141,7 @@ export class PeerConnection implements HttpConnection {
   readonly #host: string;
   readonly #hasSession: boolean;
   readonly #clientVersion: string;
+  readonly #callHeaders: HttpOptions['callHeaders'];
   readonly #maxBytes: number;
   readonly #log: Log;
   /** Cancellations on their way; the session is not ended under them. */
@@ -155,6 +158,7 @@ export class PeerConnection implements HttpConnection {
     this.#host = way.host;
     this.#hasSession = hasSession;
     this.#clientVersion = options.clientVersion;
+    this.#callHeaders = options.callHeaders;
     this.#maxBytes = options.maxAnswerBytes ?? defaultMaxAnswerBytes;
     this.#log = options.log;
   }
@@ -205,12 +209,13 @@ export class PeerConnection implements HttpConnection {
     let refusal: { readonly thrown: unknown } | undefined;
     const stopProgress = this.#peer.onProgress(id, options.onProgress);
     try {
+      const ofCaller = this.#callHeaders && settingsHeaders(await this.#callHeaders());
       const reply = await this.#peer.ask({
         id,
         method: 'tools/call',
         text: writeCall(id, call, isModern ? modernMeta(this.#clientVersion) : {}),
         name: call.tool,
-        ...(isModern && { headers: paramHeaders(call.paramHeaders) }),
+        headers: { ...ofCaller, ...(isModern && paramHeaders(call.paramHeaders)) },
         maxBytes: this.#maxBytes,
         follow: 'strict',
         signal: wait.signal,

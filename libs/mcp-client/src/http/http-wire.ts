@@ -40,9 +40,7 @@ export class HttpWire {
   ) {
     this.#dispatcher = dispatcher;
     this.#guard = guard;
-    const isOurs = ([name]: [string, string]): boolean =>
-      name.startsWith('mcp-') || protocolHeaders.includes(name);
-    this.#headers = Object.fromEntries(Object.entries(lowerCased(headers)).filter((one) => !isOurs(one)));
+    this.#headers = settingsHeaders(headers);
     this.url = url;
   }
 
@@ -69,6 +67,13 @@ export class HttpWire {
       before = undefined;
     }
   }
+}
+
+/** Headers of settings and credentials modules, without those that are the protocol's own. */
+export function settingsHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const isOurs = ([name]: [string, string]): boolean =>
+    name.startsWith('mcp-') || protocolHeaders.includes(name);
+  return Object.fromEntries(Object.entries(lowerCased(headers)).filter((one) => !isOurs(one)));
 }
 
 function redirectOf({ status, headers }: HttpAnswer, from: URL): URL | undefined {
