@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { startBalancer, type Balancer } from '../system/balancer.ts';
 import { Fleet, keys } from '../system/fleet.ts';
 import { runOf, textOf, type ToolResult } from '../system/host.ts';
+import { root } from '../system/service.ts';
 import { Faults, type FaultCount } from './faults.ts';
 import { inTurns } from './in-turns.ts';
 import { randomFrom } from './random.ts';
@@ -75,7 +76,7 @@ export async function storm(options: StormOptions, say: (line: string) => void):
       'sqlite',
       {
         ...(store.url !== undefined && { HOLDFAST_STORE: store.url }),
-        HOLDFAST_TOOLS: join(import.meta.dirname, 'tools.ts'),
+        HOLDFAST_TOOLS: join(root, 'test/system/tools/refund.ts'),
         HOLDFAST_LEASE_MS: String(leaseMs),
         HOLDFAST_LOG_LEVEL: 'info',
       },

@@ -33,7 +33,7 @@ export function release(options: ReleaseOptions): KubernetesObject[] {
           modules: ['/tools/tools.ts'],
           volume: { configMap: { name: 'tools' } },
         },
-        extraEnv: [{ name: 'FLEET_JOURNAL', value: '/journal/journal' }],
+        extraEnv: [{ name: 'HOLDFAST_EXAMPLES_LOG', value: '/journal/journal' }],
         extraVolumes: [volume],
         extraVolumeMounts: [{ name: 'journal', mountPath: '/journal' }],
       },
@@ -65,7 +65,7 @@ export function release(options: ReleaseOptions): KubernetesObject[] {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name: 'tools', labels: {} },
-      data: { 'tools.ts': readFileSync(join(root, 'test/fleet/tools.ts'), 'utf8') },
+      data: { 'tools.ts': readFileSync(join(root, 'test/system/tools/refund.ts'), 'utf8') },
     },
   ];
 }

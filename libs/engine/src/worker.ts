@@ -1,13 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  endSpan,
   ensureError,
   everyLane,
   laneOf,
-  runAttributes,
   RunError,
-  startSpan,
   traceIdOf,
   traceOf,
   withinSpan,
@@ -20,6 +17,8 @@ import {
 import type { Claim, ClaimRequest, Store } from '@holdfast/store';
 import type { Tool, ToolLog } from '@holdfast/tools';
 import { attemptRun, endUnfinished, type Stop } from './attempt.js';
+import { attemptSpan, endAttemptSpan, traceWait } from './attempt-spans.js';
+import { ProgressReport } from './progress-report.js';
 import { ServerDirectory } from './server-directory.js';
 import { attemptUpstream, endUnfinishedUpstream, type HeldClaim } from './upstream-attempt.js';
 import type { Upstreams } from './upstreams.js';
@@ -80,8 +79,6 @@ const claimLastsMs = 15_000;
 const maxUpstreamCalls = 1_000;
 /** Calls of upstreams claimed at once: what one server may get beyond its own limit. */
 const upstreamClaims = 16;
-/** Progress beyond this many values in one attempt is thinned to one a second. */
-const maxProgressEvents = 1_000;
 
 /**
  * Claims runs of its tools and executes them, many at once, until stopped.
@@ -387,6 +384,7 @@ export class Worker {
   }
 
   async #execute(held: Held): Promise<void> {
+    const { stop } = held;
     const { run } = held.claim;
     // Only the first claim ends the wait for a worker; what a lost attempt took is no queue.
     if (run.attempt === 1) {
@@ -397,7 +395,7 @@ export class Worker {
     try {
       await this.#attempt(held, span);
     } finally {
-      endAttemptSpan(span, held);
+      endAttemptSpan(span, held.end, stop.signal);
     }
   }
 
@@ -411,8 +409,8 @@ export class Worker {
       tool: run.tool,
       traceId: traceIdOf(trace),
     });
-    const progress = this.#progressOf(held);
-    const { report } = progress;
+    const progress = new ProgressReport(held.claim, this.#store.runs, log);
+    const report = (reported: Progress): void => progress.add(reported);
     held.end =
       tool === undefined
         ? await attemptUpstream({
@@ -481,80 +479,11 @@ export class Worker {
     const run = await this.#store.runs.get(claim.run.id);
     return run?.state === end!.state && run.attempt === claim.run.attempt;
   }
-
-  /** Progress goes to the store in order and together; what is reported while a write is under way waits for the next. */
-  #progressOf(held: Held): { report: (progress: Progress) => void; flush: () => Promise<void> } {
-    let waiting: (Progress & { n: number })[] = [];
-    let writing: Promise<void> | undefined;
-    let count = 0;
-    let lastAt = 0;
-    const write = async (): Promise<void> => {
-      while (waiting.length > 0) {
-        const events = waiting;
-        waiting = [];
-        try {
-          if (!(await this.#store.runs.report(held.claim, events))) return;
-        } catch (error) {
-          this.#log.warn({ ...fieldsOf(held.claim.run), err: ensureError(error) }, 'progress not kept');
-        }
-      }
-    };
-    return {
-      report: (progress) => {
-        const now = performance.now();
-        if (count >= maxProgressEvents && now - lastAt < 1_000) return;
-        lastAt = now;
-        waiting.push({ ...progress, n: held.claim.run.attempt * 1_000_000 + ++count });
-        writing ??= Promise.resolve()
-          .then(write)
-          .finally(() => (writing = undefined));
-      },
-      flush: async () => {
-        while (writing !== undefined) await writing;
-      },
-    };
-  }
 }
 
 /** What joins the lines about an attempt with those of other services, and with its trace. */
 function fieldsOf({ id, attempt, trace }: Run): object {
   return { runId: id, attempt, traceId: traceIdOf(trace) };
-}
-
-/** How long a run waited for a worker, by the clock of the store. */
-function traceWait(run: Claim['run']): void {
-  if (run.trace === undefined) return;
-  const wait = startSpan('queue', {
-    kind: 'internal',
-    parent: run.trace,
-    attributes: runAttributes(run),
-    startTime: run.submittedAt,
-  });
-  endSpan(wait, { endTime: run.startedAt });
-}
-
-/** Every attempt, on whatever worker, is in the trace of its call (F198). */
-function attemptSpan(run: Claim['run']): Span {
-  return startSpan('attempt', {
-    kind: 'consumer',
-    parent: run.trace,
-    attributes: { ...runAttributes(run), 'holdfast.run.attempt': run.attempt },
-  });
-}
-
-/** One that was stopped has no end of its own: its run goes on elsewhere, or was cancelled. */
-function endAttemptSpan(span: Span, { end, stop }: Held): void {
-  if (end === undefined) {
-    const { reason, aborted } = stop.signal;
-    span.setAttribute('holdfast.stop', aborted ? String(reason) : 'given-up');
-    return endSpan(span);
-  }
-  const { state } = end;
-  span.setAttributes({
-    'holdfast.run.state': state,
-    'holdfast.outcome': state === 'succeeded' ? 'ran' : end.error.outcome,
-  });
-  endSpan(span, { errorType: state === 'succeeded' ? undefined : end.error.name });
 }
 
 type WhatToClaim = Pick<ClaimRequest, 'workflows' | 'definitions' | 'limit' | 'isDurable'>;

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ensureError,
@@ -16,6 +15,7 @@ import type { Log } from './log.js';
 import type { Diagnostic } from './diagnostic.js';
 import type { ConnectorObserver } from './observer.js';
 import type { OpenConnection } from './open-connection.js';
+import { Ownership } from './ownership.js';
 import { serverIdentity, serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';
 import { UpstreamServer } from './server.js';
@@ -64,13 +64,10 @@ interface Wanted {
  */
 export class Connector {
   readonly #parts: ConnectorParts;
-  readonly #id = randomUUID();
+  readonly #ownership: Ownership;
   /** Undefined until it was told: who knows of no servers retires none. */
   #told: ReadonlyMap<string, Wanted> | undefined;
   readonly #servers = new Map<string, UpstreamServer>();
-  /** Until when by `performance.now()` a lease is certainly ours, by name of the lease. */
-  readonly #ownedUntil = new Map<string, number>();
-  #ownedByOthers: ReadonlySet<string> = new Set();
   /** The servers that have tools in the store, and the revision of its catalogue that says so. */
   #offering: readonly ServerCatalogue[] = [];
   #revision: number | undefined;
@@ -82,6 +79,7 @@ export class Connector {
 
   constructor(parts: ConnectorParts) {
     this.#parts = parts;
+    this.#ownership = new Ownership(parts.store.servers, parts);
   }
 
   /** The servers that are wanted, in place of those before. One whose settings changed is opened anew. */
@@ -93,7 +91,7 @@ export class Connector {
           const key = serverKey(settings.id, settings.transport);
           const { id, name, rules } = settings;
           const entry = { key, id, name, identity: serverIdentity(settings.transport), rules };
-          const lease = settings.placement === 'every' ? leaseName(key, this.#id) : leaseName(key);
+          const lease = settings.placement === 'every' ? leaseName(key, this.#ownership.id) : leaseName(key);
           return [key, { settings, entry, lease }];
         }),
     );
@@ -113,7 +111,7 @@ export class Connector {
   /** The required servers that nobody has connected yet, each with what is wrong so far (BEHAVIOURS X7). */
   missing(): readonly MissingServer[] {
     return [...this.#wanted.values()].flatMap(({ settings, entry, lease }) => {
-      if (!settings.required || this.#ownedByOthers.has(lease)) return [];
+      if (!settings.required || this.#ownership.isOthers(lease)) return [];
       const server = this.#servers.get(entry.key);
       if (server?.isListed === true) return [];
       return [
@@ -129,14 +127,19 @@ export class Connector {
   /** Whether this connector owns a server now. */
   canCall(server: string): boolean {
     const wanted = this.#wanted.get(server);
-    return !this.#isDraining && wanted !== undefined && this.#owns(wanted.lease) && this.#servers.has(server);
+    return (
+      !this.#isDraining &&
+      wanted !== undefined &&
+      this.#ownership.owns(wanted.lease) &&
+      this.#servers.has(server)
+    );
   }
 
   /** @throws NotOwner, and whatever the store threw: then nobody knows what became of the call, and the dispatch mark tells */
   async call(request: UpstreamRequest, waiter: UpstreamWaiter): Promise<UpstreamOutcome> {
     const lease = this.#wanted.get(request.server)?.lease;
     const server = this.#servers.get(request.server);
-    const isOwned = (): boolean => lease !== undefined && this.#owns(lease);
+    const isOwned = (): boolean => lease !== undefined && this.#ownership.owns(lease);
     const isStillOwned = async (): Promise<boolean> => {
       if (!isOwned()) {
         // This process may have stood still for a moment, and nobody taken the server: the store knows.
@@ -192,16 +195,12 @@ export class Connector {
     }
   }
 
-  #owns(lease: string): boolean {
-    return performance.now() < (this.#ownedUntil.get(lease) ?? -Infinity);
-  }
-
   async #beat(): Promise<void> {
     const { leaseMs } = this.#parts;
     while (!this.#stopping.signal.aborted) {
       this.#look();
       await this.#looking;
-      const ownsAll = [...this.#wanted.values()].every(({ lease }) => this.#ownedUntil.has(lease));
+      const ownsAll = [...this.#wanted.values()].every(({ lease }) => this.#ownership.holds(lease));
       const pauseMs = ownsAll ? leaseMs / 3 : Math.max(leaseMs / 15, leastPauseMs);
       await sleep(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
     }
@@ -227,27 +226,12 @@ export class Connector {
 
   /** Renews what is ours, takes what is free, and lets go of what is no longer wanted or was taken by another. */
   async #renew(): Promise<void> {
-    const { store, address } = this.#parts;
-    // Less than the setting: what the others take to notice is part of how long a server is without an owner.
-    const leaseMs = Math.floor(this.#parts.leaseMs * 0.8);
     // While this one drains it takes nothing, and keeps only what still has calls.
     const wanted = [...this.#wanted.values()].filter(
       ({ entry }) => !this.#isDraining || (this.#servers.get(entry.key)?.underWay ?? 0) > 0,
     );
-    const askedAt = performance.now();
-    const leases = new Set(
-      await store.servers.own(
-        { id: this.#id, address },
-        wanted.map(({ lease }) => lease),
-        leaseMs,
-      ),
-    );
-    // A margin, so that the store never gives it to another while it is ours by our own clock.
-    const givenUp = [...this.#ownedUntil.keys()].filter((lease) => !leases.has(lease));
-    for (const lease of givenUp) this.#ownedUntil.delete(lease);
-    for (const lease of leases) this.#ownedUntil.set(lease, askedAt + leaseMs * 0.9);
-    this.#ownedByOthers = new Set(wanted.map(({ lease }) => lease).filter((lease) => !leases.has(lease)));
-    const ours = new Map(wanted.filter(({ lease }) => leases.has(lease)).map((one) => [one.entry.key, one]));
+    const { owned, givenUp } = await this.#ownership.renew(wanted.map(({ lease }) => lease));
+    const ours = new Map(wanted.filter(({ lease }) => owned.has(lease)).map((one) => [one.entry.key, one]));
     const isSame = ({ key, settings }: UpstreamServer): boolean =>
       JSON.stringify(settings) === JSON.stringify(ours.get(key)?.settings);
     // An answer that is on its way is worth waiting for, though the server is another's by now; its process
@@ -261,10 +245,12 @@ export class Connector {
     const leaving = changed.filter((server) => !isAnswering(server));
     await Promise.all(leaving.map(({ key }) => this.#letGo(key)));
     // What is not wanted any more is free for others at once; what another has is not ours to give up.
-    await this.#disown(givenUp);
+    await this.#ownership.disown(givenUp);
     const opening = [...ours.values()].filter(({ entry }) => !this.#servers.has(entry.key));
     if (opening.length === 0 || this.#isDraining) return;
-    const known = new Map((await store.tools.list())!.servers.map((server) => [server.key, server]));
+    const known = new Map(
+      (await this.#parts.store.tools.list())!.servers.map((server) => [server.key, server]),
+    );
     for (const one of opening) this.#openServer(one, known.get(one.entry.key));
   }
 
@@ -338,7 +324,7 @@ export class Connector {
     this.#stopping.abort();
     await this.#beating;
     await Promise.all([...this.#servers.keys()].map((key) => this.#letGo(key)));
-    await this.#disown([...this.#ownedUntil.keys()]);
+    await this.#ownership.disownAll();
   }
 
   async #giveUpIdle(): Promise<void> {
@@ -346,14 +332,6 @@ export class Connector {
     if (idle.length === 0) return;
     const leases = idle.map((key) => this.#wanted.get(key)?.lease).filter((lease) => lease !== undefined);
     await Promise.all(idle.map((key) => this.#letGo(key)));
-    await this.#disown(leases);
-  }
-
-  async #disown(leases: readonly string[]): Promise<void> {
-    for (const lease of leases) this.#ownedUntil.delete(lease);
-    if (leases.length === 0) return;
-    await this.#parts.store.servers.disown(this.#id, leases).catch((error: unknown) => {
-      this.#parts.log.warn({ err: ensureError(error) }, 'servers not given up; their leases will run out');
-    });
+    await this.#ownership.disown(leases);
   }
 }

@@ -61,7 +61,9 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
     const era = eras.get(key);
     const { credentialsModule } = http;
     const callHeaders =
-      credentialsModule === undefined ? undefined : () => askModule(credentialsModule, settings, principal, log);
+      credentialsModule === undefined
+        ? undefined
+        : () => askModule(credentialsModule, settings, principal, log);
     const options = {
       url: http.url,
       headers: { ...http.headers, ...(await callHeaders?.()) },

@@ -1,4 +1,4 @@
-/** The tool that is called while its workers are killed: each body that ends says something else. */
+/** The tool that is called while its workers are killed: it notes each body that begins and ends, and each that ends says something else. */
 import { randomUUID } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
