@@ -17,7 +17,6 @@ import {
   type RpcSecurity,
 } from '@holdfast/connector-rpc';
 import { NotOwner, type Connector } from '@holdfast/mcp-client';
-import type { Log } from '@holdfast/ops';
 import {
   endSpan,
   ensureError,
@@ -26,6 +25,7 @@ import {
   traceIdOf,
   traceOf,
   withTrace,
+  type Log,
 } from '@holdfast/run';
 
 /** What calls are served with. */

@@ -7,7 +7,8 @@ import {
   watchServersFile,
   type Diagnostic,
 } from '@holdfast/mcp-client';
-import type { Environment, Health, Log, Metrics } from '@holdfast/ops';
+import type { Environment, Health, Metrics } from '@holdfast/ops';
+import type { Log } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import type { ConnectingSettings } from './settings.js';
 

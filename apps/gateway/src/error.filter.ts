@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { ensureError, isOutage } from '@holdfast/run';
-import type { Log } from '@holdfast/ops';
+import { ensureError, isOutage, type Log } from '@holdfast/run';
 
 const names: Readonly<Record<number, string>> = {
   400: 'BadRequest',

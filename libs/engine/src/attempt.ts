@@ -2,11 +2,12 @@ import {
   afterLostAttempt,
   messageOf,
   type CallError,
+  type Log,
   type Progress,
   type Run,
   type RunEnd,
 } from '@holdfast/run';
-import { recordResult, type Tool, type ToolContext, type ToolLog } from '@holdfast/tools';
+import { recordResult, type Tool, type ToolContext } from '@holdfast/tools';
 
 /** Why an attempt is stopped from outside; the reason of its abort signal. */
 export type Stop = 'lease-lost' | 'handed-back' | 'cancelled';
@@ -14,7 +15,7 @@ export type Stop = 'lease-lost' | 'handed-back' | 'cancelled';
 export interface AttemptInput {
   readonly run: Run;
   readonly tool: Tool;
-  readonly log: ToolLog;
+  readonly log: Log;
   /** Aborts with a `Stop` as its reason. */
   readonly stop: AbortSignal;
   report(progress: Progress): void;

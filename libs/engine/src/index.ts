@@ -1,10 +1,4 @@
 export { loadTools } from './load-tools.js';
 export { resolveOurPackagesEverywhere } from './our-packages.js';
 export type { Upstreams } from './upstreams.js';
-export {
-  Worker,
-  type WorkerLog,
-  type WorkerObserver,
-  type WorkerParts,
-  type WorkerSettings,
-} from './worker.js';
+export { Worker, type WorkerObserver, type WorkerParts, type WorkerSettings } from './worker.js';

@@ -1,6 +1,5 @@
-import { ensureError, type Progress } from '@holdfast/run';
+import { ensureError, type Log, type Progress } from '@holdfast/run';
 import type { Claim, RunStore } from '@holdfast/store';
-import type { ToolLog } from '@holdfast/tools';
 
 /** Progress beyond this many values in one attempt is thinned to one a second. */
 const maxEvents = 1_000;
@@ -9,13 +8,13 @@ const maxEvents = 1_000;
 export class ProgressReport {
   readonly #claim: Claim;
   readonly #runs: Pick<RunStore, 'report'>;
-  readonly #log: ToolLog;
+  readonly #log: Log;
   #waiting: (Progress & { n: number })[] = [];
   #writing: Promise<void> | undefined;
   #count = 0;
   #lastAt = 0;
 
-  constructor(claim: Claim, runs: Pick<RunStore, 'report'>, log: ToolLog) {
+  constructor(claim: Claim, runs: Pick<RunStore, 'report'>, log: Log) {
     this.#claim = claim;
     this.#runs = runs;
     this.#log = log;

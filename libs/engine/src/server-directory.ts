@@ -1,11 +1,11 @@
-import { ensureError } from '@holdfast/run';
+import { ensureError, type Log } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
-import type { ServerCatalogue, ToolLog } from '@holdfast/tools';
+import type { ServerCatalogue } from '@holdfast/tools';
 
 /** The upstream servers of the deployment, as this process last read them from the store. */
 export class ServerDirectory {
   readonly #store: Store;
-  readonly #log: ToolLog;
+  readonly #log: Log;
   readonly #onChange: () => void;
   #servers: ReadonlyMap<string, ServerCatalogue> = new Map();
   #revision: number | undefined;
@@ -13,7 +13,7 @@ export class ServerDirectory {
   #reading: Promise<void> | undefined;
   #isStale = false;
 
-  constructor(store: Store, log: ToolLog, onChange: () => void) {
+  constructor(store: Store, log: Log, onChange: () => void) {
     this.#store = store;
     this.#log = log;
     this.#onChange = onChange;

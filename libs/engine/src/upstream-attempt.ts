@@ -5,6 +5,7 @@ import {
   ensureError,
   withTrace,
   type CallError,
+  type Log,
   type Progress,
   type Run,
   type RunEnd,
@@ -20,7 +21,6 @@ import {
   isResendable,
   needsApproval,
   type ServerCatalogue,
-  type ToolLog,
   type UpstreamTool,
 } from '@holdfast/tools';
 import type { Upstreams } from './upstreams.js';
@@ -38,7 +38,7 @@ export interface UpstreamAttemptInput {
   /** How long a call is brought to connectors that do not take it, in milliseconds. */
   readonly routingMs: number;
   readonly runs: RunStore;
-  readonly log: ToolLog;
+  readonly log: Log;
   /** Of the attempt. */
   readonly trace: TraceContext | undefined;
   /** Aborts with a `Stop` as its reason. */
@@ -164,7 +164,7 @@ async function route(
 async function takeBack(
   held: HeldClaim,
   runs: RunStore,
-  log: ToolLog,
+  log: Log,
   stop: AbortSignal,
 ): Promise<boolean | undefined> {
   for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, 2_000)) {

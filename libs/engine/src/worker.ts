@@ -11,11 +11,12 @@ import {
   type Progress,
   type Run,
   type RunEnd,
+  type ServiceLog,
   type Span,
   type ToolClass,
 } from '@holdfast/run';
 import type { Claim, ClaimRequest, Store } from '@holdfast/store';
-import type { Tool, ToolLog } from '@holdfast/tools';
+import type { Tool } from '@holdfast/tools';
 import { attemptRun, endUnfinished, type Stop } from './attempt.js';
 import { attemptSpan, endAttemptSpan, traceWait } from './attempt-spans.js';
 import { ProgressReport } from './progress-report.js';
@@ -31,10 +32,6 @@ export interface WorkerSettings {
   readonly workflowPrefix: string;
   /** How long a call of an upstream waits for a connector that takes it, in milliseconds. */
   readonly connectorWaitMs: number;
-}
-
-export interface WorkerLog extends ToolLog {
-  child(fields: object): ToolLog;
 }
 
 /** What happened, for metrics. */
@@ -55,7 +52,7 @@ export interface WorkerParts {
   /** The way to the connector. A worker without it serves its own tools only. */
   readonly upstreams?: Upstreams;
   readonly settings: WorkerSettings;
-  readonly log: WorkerLog;
+  readonly log: ServiceLog;
   readonly observer: WorkerObserver;
 }
 
@@ -93,7 +90,7 @@ export class Worker {
   readonly #upstreams: Upstreams | undefined;
   readonly #servers: ServerDirectory | undefined;
   readonly #settings: WorkerSettings;
-  readonly #log: WorkerLog;
+  readonly #log: ServiceLog;
   readonly #observer: WorkerObserver;
   readonly #hasWrites: boolean;
   readonly #held = new Map<number, Held>();

@@ -5,13 +5,13 @@ import {
   readTraceContext,
   serverOfLease,
   traceIdOf,
+  type Log,
   type UpstreamOutcome,
   type UpstreamRequest,
   type UpstreamWaiter,
 } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import type { ServerCatalogue } from '@holdfast/tools';
-import type { Log } from './log.js';
 import type { Diagnostic } from './diagnostic.js';
 import type { ConnectorObserver } from './observer.js';
 import type { OpenConnection } from './open-connection.js';

@@ -1,13 +1,12 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { ensureError, type Principal } from '@holdfast/run';
+import { ensureError, type Log, type Principal } from '@holdfast/run';
 import type { GuardSettings } from './http/address-guard.js';
 import type { ChildGuard } from './stdio/child-guard.js';
 import { ConnectionFault, type Connection } from './connection.js';
 import type { Era } from './era.js';
 import { connectHttp } from './http/http-connection.js';
 import { connectLegacySse } from './http/legacy-sse-connection.js';
-import type { Log } from './log.js';
 import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
 import { serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { ensureError } from '@holdfast/run';
+import { ensureError, type Log } from '@holdfast/run';
 import type { ServerStore } from '@holdfast/store';
-import type { Log } from './log.js';
 
 /** The leases that one connector holds in the store, and what it may rely on by its own clock meanwhile. */
 export class Ownership {

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ensureError, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
+import { ensureError, type Log, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
 import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
 import { ConnectionFault, type Connection } from './connection.js';
 import { listTools } from './listing.js';
-import type { Log } from './log.js';
 import type { Diagnostic } from './diagnostic.js';
 import { Pool, type Open } from './pool.js';
 import { Sender, type CallOptions } from './sender.js';

@@ -21,6 +21,7 @@ import {
   type CallError,
   type CallErrorName,
   type FinishedRun,
+  type Log,
   type NewRun,
   type Outcome,
   type Principal,
@@ -34,7 +35,7 @@ import {
 import type { Store } from '@holdfast/store';
 import { passedOnMeta } from '@holdfast/tools';
 import type { ServedTool, ToolCatalogue } from './catalogue.js';
-import type { CallObserver, Log } from './parts.js';
+import type { CallObserver } from './observer.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
 import type { HandedCall, ResumePoint } from './request-state.js';

@@ -1,6 +1,6 @@
 import { endsOfCancel, isFinished, type Run } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
-import type { CallObserver } from './parts.js';
+import type { CallObserver } from './observer.js';
 
 /**
  * Ends a run that has not ended, and stops the attempt that is under way (BEHAVIOURS X10).

@@ -1,4 +1,4 @@
-import type { ToolClass } from '@holdfast/run';
+import type { Log, ToolClass } from '@holdfast/run';
 import type { Catalogue, Store } from '@holdfast/store';
 import {
   classOf,
@@ -18,7 +18,6 @@ import {
   type ToolDefinition,
   type UpstreamTool,
 } from '@holdfast/tools';
-import type { Log } from './parts.js';
 
 /** A tool as hosts see it: one of the workers, or one of an upstream. */
 export type ServedTool = ServedLocalTool | ServedUpstreamTool;

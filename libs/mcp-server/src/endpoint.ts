@@ -1,3 +1,4 @@
+import type { Log } from '@holdfast/run';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SessionLimits, Store } from '@holdfast/store';
@@ -19,7 +20,7 @@ import {
 } from './http.js';
 import { LegacyLeg } from './legacy.js';
 import { isModern, ModernLeg, type ModernParts } from './modern.js';
-import type { CallObserver, Log } from './parts.js';
+import type { CallObserver } from './observer.js';
 import { RunWatch } from './run-watch.js';
 import { Seals } from './seal.js';
 import { Sessions } from './sessions.js';

@@ -13,5 +13,5 @@ export { cancelRun } from './cancel-run.js';
 export type { HookRequest, IdentityHooks } from './call.js';
 export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
 export { isAllowedHost, isAllowedOrigin, loopbackHosts, type OriginRules } from './http.js';
-export type { CallObserver, Log } from './parts.js';
+export type { CallObserver } from './observer.js';
 export { serveHostOverStdio } from './stdio.js';

@@ -3,6 +3,7 @@ import {
   ensureError,
   readTraceContext,
   writeJson,
+  type Log,
   type Principal,
   type Progress,
   type Run,
@@ -23,7 +24,7 @@ import {
   type Exchange,
 } from './http.js';
 import { readMessage, type Message, type Params } from './message.js';
-import type { CallObserver, Log } from './parts.js';
+import type { CallObserver } from './observer.js';
 import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';

@@ -7,12 +7,11 @@ import {
   type McpHttpHandler,
   type ServerContext,
 } from '@modelcontextprotocol/server';
-import { parseJson, readTraceContext, type Principal, type TraceContext } from '@holdfast/run';
+import { parseJson, readTraceContext, type Log, type Principal, type TraceContext } from '@holdfast/run';
 import { HandedOver, HostGone, type Calls } from './call.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { headerOf, onClose, readAccept, sendJson, type Exchange } from './http.js';
 import { checkCursor } from './legacy.js';
-import type { Log } from './parts.js';
 import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';

@@ -1,6 +1,5 @@
-import { ensureError, isFinished, type FinishedRun, type Run, type RunEvent } from '@holdfast/run';
+import { ensureError, isFinished, type FinishedRun, type Log, type Run, type RunEvent } from '@holdfast/run';
 import type { Signal, Store } from '@holdfast/store';
-import type { Log } from './parts.js';
 
 interface Follower {
   readonly seq: number;

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { ensureError, samePrincipal, type Principal } from '@holdfast/run';
+import { ensureError, samePrincipal, type Log, type Principal } from '@holdfast/run';
 import type { Session, SessionLimits, Store } from '@holdfast/store';
-import type { Log } from './parts.js';
 import { codes, ProtocolRefusal } from './wire-errors.js';
 
 /** Use is written at most this often; a write a call cost two thirds of the throughput (BEHAVIOURS R3). */

@@ -1,7 +1,6 @@
 export { ConfigError, type ConfigProblem } from './config-error.js';
 export type { Health } from './health.js';
 export { knownVariables } from './known-variables.js';
-export type { Log } from './log.js';
 export { isLoopback } from './loopback.js';
 export type { Metrics } from './metrics.js';
 export { opsRoutes, type OpsRoutes } from './ops-routes.js';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createLogger, type LogFields, type LogLevel } from './log.js';
+import { createLogger, type LogLevel } from './log.js';
 
 function capture(level: LogLevel = 'debug') {
   const lines: string[] = [];
@@ -7,7 +7,7 @@ function capture(level: LogLevel = 'debug') {
   return { log, lines, events: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
 }
 
-function written(fields: LogFields): Record<string, unknown> {
+function written(fields: object): Record<string, unknown> {
   const { log, events } = capture();
   log.info(fields, 'event');
   return events()[0] ?? {};

@@ -1,3 +1,4 @@
+import type { ServiceLog } from '@holdfast/run';
 import { pino } from 'pino';
 import { isError, loggable } from './loggable.js';
 import { maskSecrets } from './mask.js';
@@ -5,21 +6,6 @@ import { maskSecrets } from './mask.js';
 /** Levels from the least to the most important; `silent` writes nothing. */
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
-
-/** Ids and numbers of an event; an error goes under `err`. */
-export type LogFields = object;
-
-type Write = (fields: LogFields, message: string) => void;
-
-/** What the code logs with. The message is short, constant and lower-case; what varies goes into the fields. */
-export interface Log {
-  readonly debug: Write;
-  readonly info: Write;
-  readonly warn: Write;
-  readonly error: Write;
-  /** A log that adds these fields to each of its events. */
-  child(fields: LogFields): Log;
-}
 
 export interface LogOptions {
   readonly level: LogLevel;
@@ -35,7 +21,7 @@ export interface LogOptions {
  * Lines are written before the call returns, so the last one before an exit is not lost. Credentials are
  * kept out by name and by shape, see `loggable`.
  */
-export function createLogger({ level, name, destination = 'stdout' }: LogOptions): Log {
+export function createLogger({ level, name, destination = 'stdout' }: LogOptions): ServiceLog {
   const logger = pino(
     {
       level,
@@ -52,10 +38,10 @@ export function createLogger({ level, name, destination = 'stdout' }: LogOptions
   return over(logger);
 }
 
-function over(logger: pino.Logger): Log {
+function over(logger: pino.Logger): ServiceLog {
   const write =
-    (level: Exclude<LogLevel, 'silent'>): Write =>
-    (fields, message) => {
+    (level: Exclude<LogLevel, 'silent'>) =>
+    (fields: object, message: string): void => {
       if (logger.isLevelEnabled(level)) logger[level](clean(fields), maskSecrets(message));
     };
   return {
@@ -67,7 +53,7 @@ function over(logger: pino.Logger): Log {
   };
 }
 
-function clean(fields: LogFields): object {
+function clean(fields: object): object {
   const copied = loggable(isError(fields) ? { err: fields } : fields);
   return typeof copied === 'object' && copied !== null ? copied : { fields: copied };
 }

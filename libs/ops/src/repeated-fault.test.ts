@@ -1,13 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { onceEvery } from './repeated-fault.js';
-import { type LogFields } from './log.js';
 
 function setup() {
-  const lines: [level: string, fields: LogFields, message: string][] = [];
+  const lines: [level: string, fields: object, message: string][] = [];
   let now = 1_000_000;
   const log = {
-    warn: (fields: LogFields, message: string) => void lines.push(['warn', fields, message]),
-    info: (fields: LogFields, message: string) => void lines.push(['info', fields, message]),
+    warn: (fields: object, message: string) => void lines.push(['warn', fields, message]),
+    info: (fields: object, message: string) => void lines.push(['info', fields, message]),
   };
   const fault = onceEvery(log, 10_000, () => new Date(now));
   return { lines, fault, advance: (ms: number) => (now += ms) };

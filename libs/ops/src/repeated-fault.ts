@@ -1,12 +1,11 @@
-import { type Clock } from '@holdfast/run';
-import { type Log, type LogFields } from './log.js';
+import { type Clock, type Log } from '@holdfast/run';
 
 /** One fault that repeats while it lasts, such as "the store cannot be reached". */
 export interface RepeatedFault {
   /** Writes a warning, unless one was written within the interval; then it only counts. */
-  report(fields: LogFields, message: string): void;
+  report(fields: object, message: string): void;
   /** Says once that the fault is over, with how often it was not written; nothing when there was none. */
-  recovered(fields: LogFields, message: string): void;
+  recovered(fields: object, message: string): void;
 }
 
 /**

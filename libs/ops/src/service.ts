@@ -1,6 +1,7 @@
+import type { ServiceLog } from '@holdfast/run';
 import { createHealth, type Health } from './health.js';
 import { knownVariables } from './known-variables.js';
-import { createLogger, type Log, type LogLevel, type LogOptions } from './log.js';
+import { createLogger, type LogLevel, type LogOptions } from './log.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import type { Setting } from './setting.js';
 import {
@@ -18,7 +19,7 @@ import { unknownVariables } from './unknown-variables.js';
 /** What every service has before it does anything. */
 export interface Service<S extends SettingsSpec> {
   readonly settings: SettingsOf<S>;
-  readonly log: Log;
+  readonly log: ServiceLog;
   readonly health: Health;
   readonly metrics: Metrics;
   readonly readiness: StoreReadiness;

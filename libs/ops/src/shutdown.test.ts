@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
 import { EventEmitter } from 'node:events';
-import { type LogFields } from './log.js';
 import { crashOnUnhandled, runUntilSignal } from './shutdown.js';
 
 class FakeProcess extends EventEmitter {
@@ -11,8 +10,8 @@ class FakeProcess extends EventEmitter {
 }
 
 function setup(stop: () => Promise<void>, graceMs = 60_000) {
-  const lines: [message: string, fields: LogFields][] = [];
-  const write = (fields: LogFields, message: string) => void lines.push([message, fields]);
+  const lines: [message: string, fields: object][] = [];
+  const write = (fields: object, message: string) => void lines.push([message, fields]);
   const process = new FakeProcess();
   const running = runUntilSignal({ stop, log: { info: write, error: write }, graceMs, process });
   return { process, running, lines };
@@ -91,7 +90,7 @@ describe('what nobody handles', () => {
     ['unhandledRejection', 'unhandled rejection'],
     ['uncaughtException', 'uncaught exception'],
   ])('%s is logged and ends the process', (event, message) => {
-    const lines: [string, LogFields][] = [];
+    const lines: [string, object][] = [];
     const process = new FakeProcess();
     crashOnUnhandled({ log: { error: (fields, text) => void lines.push([text, fields]) }, process });
     const err = new Error('boom');

@@ -1,4 +1,4 @@
-import { type Log } from './log.js';
+import type { Log } from '@holdfast/run';
 
 /** What of `process` is used here. */
 export interface ProcessLike {

@@ -1,6 +1,5 @@
-import { systemClock } from '@holdfast/run';
+import { systemClock, type Log } from '@holdfast/run';
 import type { Health } from './health.js';
-import type { Log } from './log.js';
 import { onceEvery } from './repeated-fault.js';
 
 export interface StoreReadiness {

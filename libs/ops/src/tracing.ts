@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { diag, DiagLogLevel } from '@opentelemetry/api';
-import { systemClock } from '@holdfast/run';
-import type { Log } from './log.js';
+import { systemClock, type Log } from '@holdfast/run';
 import { onceEvery } from './repeated-fault.js';
 import type { Environment } from './settings.js';
 

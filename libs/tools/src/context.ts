@@ -1,4 +1,4 @@
-import type { Principal, RunId } from '@holdfast/run';
+import type { Log, Principal, RunId } from '@holdfast/run';
 
 /** What a body gets beside its arguments. */
 export interface ToolContext {
@@ -14,13 +14,6 @@ export interface ToolContext {
   progress(value: number, total?: number, message?: string): void;
   /** `fetch` that aborts with `signal`. */
   readonly http: typeof fetch;
-  readonly log: ToolLog;
-}
-
-/** Structured log lines of a body; they carry the run id by themselves. */
-export interface ToolLog {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
+  /** Its lines carry the run id by themselves. */
+  readonly log: Log;
 }

@@ -8,7 +8,7 @@ export {
   type HintedTool,
   type ListedAnnotations,
 } from './classification.js';
-export type { ToolContext, ToolLog } from './context.js';
+export type { ToolContext } from './context.js';
 export {
   defineTool,
   isTool,

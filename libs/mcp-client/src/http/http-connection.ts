@@ -1,3 +1,4 @@
+import type { Log } from '@holdfast/run';
 import { Agent } from 'undici';
 import { AddressGuard, hostOf, type GuardSettings, type Resolver } from './address-guard.js';
 import { CallWait } from '../call-wait.js';
@@ -16,7 +17,6 @@ import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
 import { HttpWire, settingsHeaders } from './http-wire.js';
 import { writeCall, writeMessage } from '../json-rpc.js';
-import type { Log } from '../log.js';
 import { methodNotFound, modernResult, sentOfStatus, unsupportedVersion } from './http-sent.js';
 
 export interface HttpOptions {

@@ -1,10 +1,10 @@
+import type { Log } from '@holdfast/run';
 import { setTimeout as delay } from 'node:timers/promises';
 import { modernMeta, type Era } from '../era.js';
 import { discard, readEvents } from './http-body.js';
 import { mediaType, type HttpPeer } from './http-peer.js';
 import type { WireAnswer } from './http-wire.js';
 import { writeMessage } from '../json-rpc.js';
-import type { Log } from '../log.js';
 
 export interface ListenOptions {
   readonly era: Era;

@@ -1,6 +1,6 @@
+import type { Log } from '@holdfast/run';
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
-import type { Log } from '../log.js';
 
 /**
  * Reads `+ id` and `- id`, one a line; at the end of its input every group that is still on its list

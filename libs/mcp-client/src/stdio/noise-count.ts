@@ -1,5 +1,4 @@
-import type { Clock } from '@holdfast/run';
-import type { Log } from '../log.js';
+import type { Clock, Log } from '@holdfast/run';
 
 const pauseMs = 10_000;
 

@@ -1,4 +1,4 @@
-import { systemClock, type Clock, type Progress } from '@holdfast/run';
+import { systemClock, type Clock, type Log, type Progress } from '@holdfast/run';
 import { ByteLines } from './byte-lines.js';
 import { CallWait, gaveUp } from '../call-wait.js';
 import { startChild, type ChildOptions, type UpstreamChild } from './child-process.js';
@@ -30,7 +30,6 @@ import {
   type RpcAnswer,
   type RpcMessage,
 } from '../json-rpc.js';
-import type { Log } from '../log.js';
 import { NoiseCount } from './noise-count.js';
 import { readLine, readTooLong } from './stdio-message.js';
 
