@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
 import { defaultRules, type ServerCatalogue, type ToolDefinition } from '@holdfast/tools';
 import type { Claim, ClaimRequest, ServerOwner, Signal, Store } from './contract.js';
+import { newRun } from './test-runs.js';
 
 /** Where a suite finds its store. */
 export interface Space {
@@ -14,20 +15,6 @@ export interface Space {
 let counter = 0;
 const unique = (name: string): string => `${name}-${++counter}`;
 const instant = (seconds: number): Date => new Date(Date.UTC(2020, 0, 1) + seconds * 1000);
-
-function newRun(change: Partial<NewRun> = {}): NewRun {
-  return {
-    id: freshRunId(Date.now()),
-    workflow: 'mcp:tool:refund_order',
-    tool: 'refund_order',
-    toolClass: 'write',
-    principal: { realm: 'apikey', id: 'desk' },
-    arguments: '{"order_id":"o-17"}',
-    digest: 'a1_x',
-    definition: 'd1_x',
-    ...change,
-  };
-}
 
 const tokenId = (): RunId => `r1_${(++counter).toString(16).padStart(64, '0')}` as RunId;
 

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import pg from 'pg';
-import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
+import { freshRunId, type Run, type RunId } from '@holdfast/run';
 import {
   startPgBouncer,
   startPostgres,
@@ -11,7 +11,7 @@ import {
   type TcpProxy,
 } from '../../../test/servers/index.ts';
 import { storeConformance } from './conformance.suite.js';
-import type { ClaimRequest, Signal, Store } from './contract.js';
+import type { Signal, Store } from './contract.js';
 import {
   claimStatement,
   openPostgres,
@@ -20,6 +20,7 @@ import {
   type PostgresOptions,
 } from './postgres.js';
 import { postgresMigrations } from './postgres-schema.js';
+import { join, newRun, submit } from './test-runs.js';
 
 /** Starting a server may mean to install it first. */
 const startMs = 300_000;
@@ -71,43 +72,6 @@ async function connect(url: string): Promise<pg.Client> {
   await client.connect();
   opened.push({ close: () => client.end() });
   return client;
-}
-
-function newRun(change: Partial<NewRun> = {}): NewRun {
-  return {
-    id: freshRunId(Date.now()),
-    workflow: 'mcp:tool:refund_order',
-    tool: 'refund_order',
-    toolClass: 'write',
-    principal: { realm: 'apikey', id: 'desk' },
-    arguments: '{"order_id":"o-17"}',
-    digest: 'a1_x',
-    definition: 'd1_x',
-    ...change,
-  };
-}
-
-let workers = 0;
-
-async function join(store: Store, change: Partial<ClaimRequest> = {}): Promise<ClaimRequest> {
-  const request = {
-    worker: `worker-${++workers}`,
-    workflows: ['mcp:tool:refund_order'],
-    definitions: ['d1_x'],
-    definitionGraceMs: 1_000,
-    limit: 100,
-    isDurable: true,
-    sweep: false,
-    ...change,
-  };
-  await store.workers.join({ id: request.worker, group: 'default', workflows: request.workflows }, 3_600_000);
-  return request;
-}
-
-async function submit(store: Store, change: Partial<NewRun> = {}): Promise<Run> {
-  const submission = await store.runs.submit(newRun(change));
-  if (submission.kind !== 'fresh') throw new Error(`expected a fresh run, got ${submission.kind}`);
-  return submission.run;
 }
 
 function next(store: Store, kind: Signal['kind']): Promise<void> {

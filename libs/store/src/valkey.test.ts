@@ -2,7 +2,7 @@ import { connect as dial, createServer } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
+import { freshRunId, type NewRun, type RunId } from '@holdfast/run';
 import {
   connectTo,
   newStoreUrl,
@@ -13,7 +13,8 @@ import {
   type TcpProxy,
 } from '../../../test/servers/index.ts';
 import { storeConformance } from './conformance.suite.js';
-import type { Claim, ClaimRequest, Signal, Store } from './contract.js';
+import type { Claim, Signal, Store } from './contract.js';
+import { join, newRun, submit } from './test-runs.js';
 import { openValkey, type ValkeyOptions } from './valkey.js';
 
 /** Starting a server may mean to install it first. */
@@ -56,43 +57,6 @@ async function proxyTo(url: string): Promise<{ proxy: TcpProxy; url: string }> {
   const through = new URL(url);
   through.host = `127.0.0.1:${proxy.port}`;
   return { proxy, url: through.href };
-}
-
-function newRun(change: Partial<NewRun> = {}): NewRun {
-  return {
-    id: freshRunId(Date.now()),
-    workflow: 'mcp:tool:refund_order',
-    tool: 'refund_order',
-    toolClass: 'write',
-    principal: { realm: 'apikey', id: 'desk' },
-    arguments: '{"order_id":"o-17"}',
-    digest: 'a1_x',
-    definition: 'd1_x',
-    ...change,
-  };
-}
-
-let workers = 0;
-
-async function join(store: Store, change: Partial<ClaimRequest> = {}): Promise<ClaimRequest> {
-  const request = {
-    worker: `worker-${++workers}`,
-    workflows: ['mcp:tool:refund_order'],
-    definitions: ['d1_x'],
-    definitionGraceMs: 1_000,
-    limit: 100,
-    isDurable: true,
-    sweep: false,
-    ...change,
-  };
-  await store.workers.join({ id: request.worker, group: 'default', workflows: request.workflows }, 3_600_000);
-  return request;
-}
-
-async function submit(store: Store, change: Partial<NewRun> = {}): Promise<Run> {
-  const submission = await store.runs.submit(newRun(change));
-  if (submission.kind !== 'fresh') throw new Error(`expected a fresh run, got ${submission.kind}`);
-  return submission.run;
 }
 
 const succeed = (store: Store, claim: Claim): Promise<boolean> =>
