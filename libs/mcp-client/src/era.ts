@@ -1,4 +1,4 @@
-import { isObject } from './json-rpc.js';
+import { isObject } from './is-object.js';
 
 /** Revisions of MCP by their manner of speaking (PROTOCOL.md): with a handshake, or each request for itself. */
 export type Era = 'legacy' | 'modern';

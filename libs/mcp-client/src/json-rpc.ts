@@ -1,5 +1,6 @@
 import { isInexactNumber, parseJson, writeJson, type Progress } from '@holdfast/run';
 import type { OutgoingCall } from './connection.js';
+import { isObject } from './is-object.js';
 
 /** An id as the other end wrote it; a number that a double cannot hold keeps its digits. */
 type PeerId = string | number | { readonly rawJSON: string };
@@ -138,10 +139,6 @@ export function writeReply({ id, method }: { readonly id: PeerId; readonly metho
   return method === 'ping'
     ? text({ jsonrpc: '2.0', id, result: {} })
     : text({ jsonrpc: '2.0', id, error: { code: -32601, message: 'this client offers no such method' } });
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isInexactNumber(value);
 }
 
 function isPeerId(id: unknown): id is PeerId {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Parsed } from './setting.js';
+import type { Parsed } from './parsed.js';
 
 type Entry = readonly [name: string, key: unknown];
 

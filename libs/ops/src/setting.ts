@@ -1,8 +1,6 @@
 import { parseKeyMap } from './key-map.js';
 import { maskSecrets } from './mask.js';
-
-/** What a setting's text turned out to be: its value, or everything that is wrong with it. */
-export type Parsed<T> = { readonly value: T } | { readonly wrong: readonly string[] };
+import type { Parsed } from './parsed.js';
 
 /** One documented variable that reads as a `T`. Build one with `setting`. */
 export interface Setting<T> {

@@ -15,6 +15,7 @@ export { invalidArguments, readArguments, readToken, type Arguments, type Token 
 export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export type { Log, ServiceLog } from './log.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
+export type { Progress } from './progress.js';
 export {
   afterLostAttempt,
   afterLostUpstreamAttempt,
@@ -30,7 +31,6 @@ export {
   runStates,
   type FinishedRun,
   type NewRun,
-  type Progress,
   type Run,
   type RunEnd,
   type RunEvent,

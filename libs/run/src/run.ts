@@ -13,6 +13,7 @@
  */
 import type { CallError } from './errors.js';
 import type { Principal } from './principal.js';
+import type { Progress } from './progress.js';
 import type { RunId } from './run-id.js';
 import type { ToolClass } from './tool-class.js';
 import type { TraceContext } from './trace-context.js';
@@ -88,11 +89,4 @@ export interface RunEvent {
   readonly n: number;
   readonly at: Date;
   readonly progress: Progress;
-}
-
-/** One report of progress, as MCP has it: any rising number, an optional total and message. */
-export interface Progress {
-  readonly value: number;
-  readonly total?: number;
-  readonly message?: string;
 }

@@ -4,8 +4,8 @@
  */
 import type { CallErrorName } from './errors.js';
 import type { Principal } from './principal.js';
+import type { Progress } from './progress.js';
 import type { RunId } from './run-id.js';
-import type { Progress } from './run.js';
 import type { ToolClass } from './tool-class.js';
 
 /**

@@ -13,7 +13,8 @@ import {
 } from '../era.js';
 import { refusedFault, thrownFault } from './http-fault.js';
 import { maxSmallAnswerBytes, type HttpPeer, type Manner, type Reply } from './http-peer.js';
-import { isObject, writeMessage } from '../json-rpc.js';
+import { isObject } from '../is-object.js';
+import { writeMessage } from '../json-rpc.js';
 
 /** What both ends agreed on. */
 export interface Agreement extends Manner {

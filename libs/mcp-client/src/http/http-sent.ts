@@ -1,7 +1,7 @@
 import type { Sent } from '../connection.js';
 import type { Era } from '../era.js';
 import type { Reply } from './http-peer.js';
-import { isObject } from '../json-rpc.js';
+import { isObject } from '../is-object.js';
 import { retryAfterMs } from './retry-after.js';
 
 export const methodNotFound = -32601;

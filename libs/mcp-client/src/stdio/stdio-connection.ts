@@ -20,8 +20,8 @@ import {
   revisionName,
   type ServerInfo,
 } from '../era.js';
+import { isObject } from '../is-object.js';
 import {
-  isObject,
   ourId,
   readProgress,
   writeCall,
