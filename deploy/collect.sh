@@ -32,3 +32,5 @@ for manifest in apps/*/package.json libs/*/package.json examples/*/package.json;
   fi
 done
 rm -f "$target/package-lock.json" "$target/node_modules/.package-lock.json"
+# A checkout made with umask 077 is for its owner alone; a service runs as somebody else.
+chmod -R a+rX "$target"

@@ -107,6 +107,13 @@ test.each(each)('%s runs a version that is named', (_, { image, build }) => {
   if (build === undefined) expect(image).toMatch(/:v?\d/);
 });
 
+test('connectors are healthy only once every upstream is connected, as the documented call needs it', () => {
+  const { servers } = JSON.parse(readFileSync(join(root, 'deploy/compose/servers.json'), 'utf8')) as {
+    servers: readonly { id: string; required?: boolean }[];
+  };
+  expect(servers.filter(({ required }) => required !== true)).toEqual([]);
+});
+
 test('Prometheus scrapes every service of ours, with the rules', () => {
   const { scrape_configs, rule_files } = parse(
     readFileSync(join(root, 'deploy/compose/prometheus.yaml'), 'utf8'),

@@ -41,6 +41,7 @@ if (reason !== undefined) {
       docker([...project, 'up', '--build', '--wait', '--wait-timeout', '900'], { isShown: true }).status !== 0
     ) {
       docker([...project, 'ps', '--all'], { isShown: true });
+      docker([...project, 'logs', '--tail', '20'], { isShown: true });
       fail('not every service became healthy');
     } else {
       for (const { command, expected } of documentedCalls()) {

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { exec, execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -17,7 +17,10 @@ afterAll(async () => {
 /** Puts together what the image of a service holds, by the script that its Dockerfile runs. */
 async function collected(app: App): Promise<string> {
   const target = join(folder.path, app);
-  await promisify(execFile)('sh', ['deploy/collect.sh', app, target], { cwd: root });
+  // As in a checkout that is for its owner alone.
+  await promisify(execFile)('sh', ['-c', 'umask 077; exec sh deploy/collect.sh "$0" "$1"', app, target], {
+    cwd: root,
+  });
   return target;
 }
 
@@ -47,6 +50,8 @@ test.each<[App, Env, RegExp, string[]]>([
   });
 
   expect(readdirSync(join(place, 'apps'))).toEqual(apps);
+  const { stdout: closed } = await promisify(exec)('find . ! -type l ! -perm -o=r', { cwd: place });
+  expect(closed).toBe('');
   for (const development of ['typescript', 'jest', 'nx', 'eslint', '@types/pg'])
     expect(existsSync(join(place, 'node_modules', development))).toBe(false);
 });
