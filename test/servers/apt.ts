@@ -39,12 +39,18 @@ export async function aptInstall(...packages: string[]): Promise<void> {
 }
 
 /**
- * Unpacks a package of another release of Debian, with all that it depends on, into `folder`: nothing of it is
+ * Unpacks a package of Debian's next release, with all that it depends on, into `folder`: nothing of it is
  * installed, and the machine's own package lists stay as they are.
  *
+ * @param program  where it is in the package: `usr/sbin/nginx`
+ * @returns the command that runs it, with its own libraries
  * @throws Error where the machine does not have its packages from Debian
  */
-export async function aptUnpack(release: string, name: string, folder: string): Promise<void> {
+export async function aptUnpack(
+  name: string,
+  program: string,
+  folder: string,
+): Promise<[string, ...string[]]> {
   const targets = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', 'Label: Debian'];
   const archive = (await run('/usr/bin/apt-get', targets)).stdout.split('\n')[0]!;
   if (archive === '') throw new Error('this machine does not have its packages from Debian');
@@ -52,7 +58,7 @@ export async function aptUnpack(release: string, name: string, folder: string): 
   const packages = join(own, 'archives');
   for (const made of ['lists/partial', 'archives/partial']) mkdirSync(join(own, made), { recursive: true });
   const keys = '/usr/share/keyrings/debian-archive-keyring.gpg';
-  writeFileSync(join(own, 'sources.list'), `deb [signed-by=${keys}] ${archive} ${release} main\n`);
+  writeFileSync(join(own, 'sources.list'), `deb [signed-by=${keys}] ${archive} testing main\n`);
   // No package is installed in the eyes of this apt, so that each is fetched.
   writeFileSync(join(own, 'status'), '');
   const options = Object.entries({
@@ -69,4 +75,8 @@ export async function aptUnpack(release: string, name: string, folder: string): 
   await run('/usr/bin/apt-get', [...options, ...download]);
   for (const file of readdirSync(packages).filter((found) => found.endsWith('.deb')))
     await run('/usr/bin/dpkg-deb', ['--extract', join(packages, file), folder]);
+  const triplet = readdirSync(join(folder, 'usr/lib')).find((found) => found.endsWith('-linux-gnu'))!;
+  const libraries = join(folder, 'usr/lib', triplet);
+  const loader = readdirSync(libraries).find((found) => found.startsWith('ld-linux'))!;
+  return [join(libraries, loader), '--library-path', libraries, join(folder, program)];
 }

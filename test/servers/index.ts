@@ -9,6 +9,7 @@ export { type PostgresPair, startPostgresPair } from './postgres-pair.ts';
 export { startPostgres } from './postgres.ts';
 export { type PostgresServer, type PrivatePostgres } from './postgres-server.ts';
 export { program } from './program.ts';
+export { promtool } from './promtool.ts';
 export { ScriptableUpstream, type UpstreamOptions } from './scriptable-upstream.ts';
 export { reset, type TcpProxy, startTcpProxy } from './tcp-proxy.ts';
 export { askUpstream } from './upstream-control.ts';

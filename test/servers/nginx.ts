@@ -1,6 +1,4 @@
 import { execFile } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { aptUnpack } from './apt.ts';
 import { installed } from './program.ts';
@@ -15,14 +13,10 @@ export async function nginxThatLearns(folder: string): Promise<[string, ...strin
   const found = installed('nginx');
   if (found !== undefined && (await learns(found))) return [found];
   try {
-    await aptUnpack('testing', 'nginx', folder);
+    return await aptUnpack('nginx', 'usr/sbin/nginx', folder);
   } catch (cause) {
     throw new Error('these tests need nginx 1.29.6 or newer on the PATH', { cause });
   }
-  const triplet = readdirSync(join(folder, 'usr/lib')).find((name) => name.endsWith('-linux-gnu'))!;
-  const libraries = join(folder, 'usr/lib', triplet);
-  const loader = readdirSync(libraries).find((name) => name.startsWith('ld-linux'))!;
-  return [join(libraries, loader), '--library-path', libraries, join(folder, 'usr/sbin/nginx')];
 }
 
 async function learns(nginx: string): Promise<boolean> {
