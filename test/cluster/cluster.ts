@@ -33,6 +33,11 @@ const run = async (command: string, ...rest: readonly string[]): Promise<string>
   });
   return stdout;
 };
+const kubectlReads = async (input: string, ...rest: readonly string[]): Promise<void> => {
+  const running = promisify(execFile)('kubectl', ['--namespace', namespace, ...rest]);
+  running.child.stdin!.end(input);
+  await running;
+};
 const kubectl = (...rest: readonly string[]): Promise<string> => run('kubectl', ...rest);
 const helm = (...rest: readonly string[]): Promise<string> => run(helmPath, ...rest);
 const wait = ['--wait', '--timeout', '5m'];
@@ -50,6 +55,7 @@ const upgrade = (...rest: readonly string[]): Promise<string> =>
   helm('upgrade', 'holdfast', chart, ...values, ...rest);
 const key = 'desk-for-evaluation-only';
 const over = '/tmp/over';
+const sentAgainPath = '/tmp/sent-again';
 const services = ['gateway', 'worker', 'connector'];
 
 install();
@@ -58,8 +64,25 @@ report.heading(`a release in ${namespace}`);
 const pods = watchPods(namespace);
 try {
   await kubectl('create', 'namespace', namespace);
-  await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=restricted');
+  for (const mode of ['enforce', 'warn'])
+    await kubectl('label', 'namespace', namespace, `pod-security.kubernetes.io/${mode}=restricted`);
   await kubectl('create', 'configmap', 'scripts', `--from-file=${join(root, 'test/cluster')}`);
+  await report.check(
+    'could be any set-up of helm/holdfast/ci, as far as the cluster knows its kinds',
+    async () => {
+      const { objectsOf, setups } = await import('../helm/chart.ts');
+      const versions = (await kubectl('api-versions')).split('\n');
+      for (const [setup, path] of setups) {
+        const items = objectsOf(await helm('template', 'holdfast', chart, '--values', path));
+        const known = items.filter(({ apiVersion }) => versions.includes(apiVersion));
+        const list = { apiVersion: 'v1', kind: 'List', items: known };
+        const create = ['create', '--dry-run=server', '--validate=strict', '--warnings-as-errors'];
+        await kubectlReads(JSON.stringify(list), ...create, '--filename=-').catch((error: Error) => {
+          throw new Error(`${setup}: ${error.message}`, { cause: error });
+        });
+      }
+    },
+  );
   await report.check('is installed', async () => {
     await helm('install', 'holdfast', from, ...values, ...servers('numbers'));
   });
@@ -70,16 +93,41 @@ try {
     await runScript('load', 'load.mjs');
     await listed('numbers');
   });
-  await report.check('scales its workers up and down', async () => {
+  const token = await secret('holdfast-connector-token');
+  const storePassword = await secret('holdfast-store');
+  await undisturbed('scales its workers up and down', async () => {
     await kubectl('scale', 'deployment/holdfast-worker', '--replicas=4');
     await rolledOut('worker');
     await kubectl('scale', 'deployment/holdfast-worker', '--replicas=2');
   });
   for (const service of services) {
-    await report.check(`rolls out its ${service}s anew`, async () => {
+    await undisturbed(`rolls out its ${service}s anew`, async () => {
       await kubectl('rollout', 'restart', `deployment/holdfast-${service}`);
       await rolledOut(service);
     });
+  }
+  await undisturbed('is upgraded', async () => {
+    await upgrade(...servers('numbers'), '--set', 'logLevel=debug');
+  });
+  await undisturbed('restarts no pod for other servers, which it connects, or other replicas', async () => {
+    const before = await podsOf(...services);
+    await upgrade(...servers('numbers', 'more'), '--set', 'logLevel=debug,connector.replicas=3');
+    await listed('more');
+    const after = await podsOf(...services);
+    assert.deepEqual(
+      before.filter((pod) => !after.includes(pod)),
+      [],
+    );
+    assert.equal(after.length, before.length + 1);
+  });
+  await undisturbed('is rolled back', async () => {
+    await helm('rollback', 'holdfast', '1', ...wait);
+  });
+  await report.check('kept its token and the password of its store', async () => {
+    assert.equal(await secret('holdfast-connector-token'), token);
+    assert.equal(await secret('holdfast-store'), storePassword);
+  });
+  for (const service of services) {
     await report.check(`starts a ${service} again that was killed`, async () => {
       const [pod] = await podsOf(service);
       // tini is what is left, and ends when its child does.
@@ -95,27 +143,6 @@ try {
       await rolledOut(service);
     });
   }
-  const token = await secret('holdfast-connector-token');
-  const storePassword = await secret('holdfast-store');
-  await report.check('is upgraded', async () => {
-    await upgrade(...servers('numbers'), '--set', 'logLevel=debug');
-  });
-  await report.check('restarts no pod for other servers, which it connects, or other replicas', async () => {
-    const before = await podsOf(...services);
-    await upgrade(...servers('numbers', 'more'), '--set', 'logLevel=debug,connector.replicas=3');
-    await listed('more');
-    const after = await podsOf(...services);
-    assert.deepEqual(
-      before.filter((pod) => !after.includes(pod)),
-      [],
-    );
-    assert.equal(after.length, before.length + 1);
-  });
-  await report.check('is rolled back', async () => void (await helm('rollback', 'holdfast', '1', ...wait)));
-  await report.check('kept its token and the password of its store', async () => {
-    assert.equal(await secret('holdfast-connector-token'), token);
-    assert.equal(await secret('holdfast-store'), storePassword);
-  });
   await report.check('answered every call once', async () => {
     const { calls, sentAgain, slowestMs, failed, otherwise } = await endLoad();
     process.stdout.write(
@@ -139,6 +166,10 @@ try {
     );
     assert.ok(ends.size > 6);
   });
+  await report.check('is installed again, and passes helm test', async () => {
+    await helm('install', 'holdfast', chart, ...values);
+    await helm('test', 'holdfast');
+  });
 } finally {
   await pods.stop();
   await kubectl('delete', 'namespace', namespace, '--wait=false').catch(() => {});
@@ -151,6 +182,16 @@ interface Seen {
   readonly slowestMs: number;
   readonly failed: readonly string[];
   readonly otherwise: readonly string[];
+}
+
+/** A check in which no call may need to be sent again. */
+async function undisturbed(name: string, what: () => Promise<unknown>): Promise<void> {
+  await report.check(name, async () => {
+    const count = () => kubectl('exec', 'load', '--', 'cat', sentAgainPath);
+    const before = await count();
+    await what();
+    assert.equal(await count(), before, 'calls had to be sent again');
+  });
 }
 
 function rolledOut(service: string): Promise<string> {
@@ -173,7 +214,7 @@ async function secret(name: string): Promise<string> {
 async function runScript(name: string, script: string): Promise<void> {
   const path = 'jsonpath={.spec.template.spec.containers[0].image}';
   const image = await kubectl('get', 'deployment/holdfast-gateway', '--output', path);
-  const env = { URL: 'http://holdfast-gateway/mcp', KEY: key, OVER: over };
+  const env = { URL: 'http://holdfast-gateway/mcp', KEY: key, OVER: over, SENT_AGAIN: sentAgainPath };
   const spec = {
     automountServiceAccountToken: false,
     securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },

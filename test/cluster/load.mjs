@@ -1,14 +1,16 @@
 /**
  * Calls in a loop from a pod of the cluster, tools of workers and of an upstream server in turn, as a host on
- * 2026-07-28 that sends again with its token. When the file OVER is there, it asks for every result once more and
- * prints what it saw as one line of JSON. Plain JavaScript, as the image runs it alone.
+ * 2026-07-28 that sends again with its token; how often so far is in the file SENT_AGAIN. When the file OVER is there,
+ * it asks for every result once more and prints what it saw as one line of JSON. Plain JavaScript, as the image runs
+ * it alone.
  */
-import { existsSync } from 'node:fs';
-import { ask } from './mcp.mjs';
+import { existsSync, writeFileSync } from 'node:fs';
+import { ask, listed } from './mcp.mjs';
 
-const { OVER: over } = process.env;
+const { OVER: over, SENT_AGAIN: sentAgainPath } = process.env;
 const tools = ['refund_order', 'numbers__number'];
 let sentAgain = 0;
+writeFileSync(sentAgainPath, '0');
 let slowestMs = 0;
 let calls = 0;
 const failed = [];
@@ -29,16 +31,20 @@ async function send(tool, order, requestState) {
 async function call(tool, order) {
   const deadline = Date.now() + 120_000;
   for (;;) {
+    let reason;
     try {
       const result = await send(tool, order);
       if (result._meta['holdfast/error']?.name !== 'InternalError') {
         if (result.isError) throw Object.assign(new Error(result.content[0].text), { isFinal: true });
         return result.content[0].text;
       }
+      reason = result.content[0].text;
     } catch (error) {
       if (error.isFinal || Date.now() > deadline) throw error;
+      reason = `${error.message} ${error.cause?.code ?? ''}`;
     }
-    sentAgain++;
+    console.log(`${new Date().toISOString()} ${order} (${tool}) is sent again: ${reason}`);
+    writeFileSync(sentAgainPath, String(++sentAgain));
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
 }
@@ -59,5 +65,6 @@ const host = async (number) => {
   calls += results.size;
   for (const [order, text] of results) if ((await call(tool, order)) !== text) otherwise.push(order);
 };
+for (const tool of tools) await listed(tool);
 await Promise.all(Array.from({ length: 10 }, (_, number) => host(number)));
 console.log(JSON.stringify({ calls, sentAgain, slowestMs: Math.round(slowestMs), failed, otherwise }));

@@ -1,8 +1,8 @@
-/** One request to the gateway at URL, as a host on 2026-07-28 makes it. Plain JavaScript, as the image runs it alone. */
+/** Requests to the gateway at URL, as a host on 2026-07-28 makes them. Plain JavaScript, as the image runs it alone. */
 const { URL: url, KEY: key } = process.env;
 const revision = '2026-07-28';
 
-/** The result. @throws Error when none came in a minute, or an error did */
+/** The result of one request. @throws Error when none came in a minute, or an error did */
 export async function ask(method, params = {}) {
   const { _meta, ...rest } = params;
   const answer = await fetch(url, {
@@ -37,4 +37,15 @@ export async function ask(method, params = {}) {
   const { result, error } = JSON.parse(json);
   if (result === undefined) throw new Error(error?.message ?? `status ${answer.status}`);
   return result;
+}
+
+/** Waits until a tool is listed. @throws Error when it is not in three minutes */
+export async function listed(name) {
+  const deadline = Date.now() + 180_000;
+  for (;;) {
+    const { tools } = await ask('tools/list').catch(() => ({ tools: [] }));
+    if (tools.some((tool) => tool.name === name)) return;
+    if (Date.now() > deadline) throw new Error(`${name} is not listed`);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
 }
