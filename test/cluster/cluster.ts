@@ -166,10 +166,13 @@ try {
     );
     assert.ok(ends.size > 6);
   });
-  await report.check('is installed again, and passes helm test', async () => {
-    await helm('install', 'holdfast', chart, ...values);
-    await helm('test', 'holdfast');
-  });
+  // It was rolled back to what it was installed from, and an older chart left its volume.
+  if (from === chart) {
+    await report.check('is installed again, and passes helm test', async () => {
+      await helm('install', 'holdfast', chart, ...values);
+      await helm('test', 'holdfast');
+    });
+  }
 } finally {
   await pods.stop();
   await kubectl('delete', 'namespace', namespace, '--wait=false').catch(() => {});
