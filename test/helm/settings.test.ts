@@ -1,8 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { connectorRules, connectorSettings } from '@holdfast/connector';
 import { gatewaySettings, servingRules } from '@holdfast/gateway';
+import { watchServersFile } from '@holdfast/mcp-client';
 import { knownVariables, readSettings } from '@holdfast/ops';
 import { workerRules, workerSettings } from '@holdfast/worker';
 import { chart, containerOf, goldenSetups, services, type Container, type ServiceName } from './chart.ts';
@@ -31,6 +33,31 @@ describe('variables', () => {
 
   test.each(containers)('%s, %s: the service takes their values', (setup, service, container) => {
     expect(() => read(service, seen(setup, container))).not.toThrow();
+  });
+});
+
+describe('upstream servers', () => {
+  const files = [...set].flatMap(([setup, objects]) =>
+    objects
+      .filter(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name.endsWith('-servers'))
+      .map(({ data }) => [setup, (data as Record<string, string>)['servers.yaml']!] as const),
+  );
+
+  test.each(files)('%s: a connector takes each of them', async (_, text) => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-servers-'));
+    const path = join(folder, 'servers.yaml');
+    writeFileSync(path, text);
+    const limits = {
+      stdioEnabled: true,
+      legacySse: false,
+      isProduction: true,
+      approvalMode: 'guarded',
+    } as const;
+    let problems: readonly unknown[] | undefined;
+    const stop = await watchServersFile(path, limits, ({ diagnostics }) => void (problems = diagnostics));
+    stop();
+    rmSync(folder, { recursive: true });
+    expect(problems).toEqual([]);
   });
 });
 

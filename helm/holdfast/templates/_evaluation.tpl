@@ -87,6 +87,8 @@ spec:
         - name: socket
           emptyDir: {}
         {{- end }}
+  # The password goes with the release: a volume that stayed would let nobody in.
+  persistentVolumeClaimRetentionPolicy: { whenDeleted: Delete, whenScaled: Retain }
   volumeClaimTemplates:
     - metadata:
         name: data
