@@ -30,15 +30,15 @@ spec:
         {{- range $name, $value := mergeOverwrite (dict) .root.Values.commonLabels $pod.labels }}
         {{ $name }}: {{ $value | quote }}
         {{- end }}
-      {{- $annotations := mergeOverwrite (dict) .root.Values.commonAnnotations (default (dict) .checksums) }}
+      {{- /* Nothing in /tmp is worth keeping, so it holds up no autoscaler that wants the node. */}}
+      {{- $annotations := dict "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "tmp" }}
+      {{- $_ := mergeOverwrite $annotations .root.Values.commonAnnotations (default (dict) .checksums) }}
       {{- if .root.Values.metrics.annotations }}
       {{- $_ := mergeOverwrite $annotations (dict "prometheus.io/scrape" "true" "prometheus.io/port" "9464" "prometheus.io/path" "/metrics") }}
       {{- end }}
       {{- $_ := mergeOverwrite $annotations $pod.annotations }}
-      {{- with $annotations }}
       annotations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- toYaml $annotations | nindent 8 }}
     spec:
       serviceAccountName: {{ include "holdfast.serviceAccountName" (list .root .component) }}
       automountServiceAccountToken: false

@@ -1,4 +1,4 @@
-import { endSpan, runAttributes, startSpan, type Run, type RunEnd, type Span } from '@holdfast/run';
+import { endSpan, runAttributes, startSpan, type RunEnd, type Span } from '@holdfast/run';
 import type { Claim } from '@holdfast/store';
 
 /** How long a run waited for a worker, by the clock of the store. */
@@ -14,7 +14,7 @@ export function traceWait(run: Claim['run']): void {
 }
 
 /** Every attempt, on whatever worker, is in the trace of its call (F198). */
-export function attemptSpan(run: Run): Span {
+export function attemptSpan(run: Claim['run']): Span {
   return startSpan('attempt', {
     kind: 'consumer',
     parent: run.trace,

@@ -1,12 +1,13 @@
 import { ensureError, type Log, type Progress } from '@holdfast/run';
-import type { Claim, RunStore } from '@holdfast/store';
+import type { RunStore } from '@holdfast/store';
+import type { HeldClaim } from './upstream-attempt.js';
 
 /** Progress beyond this many values in one attempt is thinned to one a second. */
 const maxEvents = 1_000;
 
 /** Brings the progress of one attempt to the store, in order and together: what is added while a write is under way waits for the next. */
 export class ProgressReport {
-  readonly #claim: Claim;
+  readonly #held: HeldClaim;
   readonly #runs: Pick<RunStore, 'report'>;
   readonly #log: Log;
   #waiting: (Progress & { n: number })[] = [];
@@ -14,8 +15,9 @@ export class ProgressReport {
   #count = 0;
   #lastAt = 0;
 
-  constructor(claim: Claim, runs: Pick<RunStore, 'report'>, log: Log) {
-    this.#claim = claim;
+  /** @param held  asked for its claim at each write: one that is taken back goes on under another token */
+  constructor(held: HeldClaim, runs: Pick<RunStore, 'report'>, log: Log) {
+    this.#held = held;
     this.#runs = runs;
     this.#log = log;
   }
@@ -25,10 +27,8 @@ export class ProgressReport {
     if (this.#count >= maxEvents && now - this.#lastAt < 1_000) return;
     this.#lastAt = now;
     // Those of a later attempt come after those of an earlier one.
-    this.#waiting.push({ ...progress, n: this.#claim.run.attempt * 1_000_000 + ++this.#count });
-    this.#writing ??= Promise.resolve()
-      .then(() => this.#write())
-      .finally(() => (this.#writing = undefined));
+    this.#waiting.push({ ...progress, n: this.#held.claim.run.attempt * 1_000_000 + ++this.#count });
+    this.#writing ??= Promise.resolve().then(() => this.#write());
   }
 
   /** Resolves once all that was added is written, or was given up. */
@@ -41,10 +41,12 @@ export class ProgressReport {
       const events = this.#waiting;
       this.#waiting = [];
       try {
-        if (!(await this.#runs.report(this.#claim, events))) return;
+        // Refused where the run is not held under this claim any more.
+        if (!(await this.#runs.report(this.#held.claim, events))) break;
       } catch (error) {
         this.#log.warn({ err: ensureError(error) }, 'progress not kept');
       }
     }
+    this.#writing = undefined;
   }
 }

@@ -381,7 +381,6 @@ export class Worker {
   }
 
   async #execute(held: Held): Promise<void> {
-    const { stop } = held;
     const { run } = held.claim;
     // Only the first claim ends the wait for a worker; what a lost attempt took is no queue.
     if (run.attempt === 1) {
@@ -392,7 +391,7 @@ export class Worker {
     try {
       await this.#attempt(held, span);
     } finally {
-      endAttemptSpan(span, held.end, stop.signal);
+      endAttemptSpan(span, held.end, held.stop.signal);
     }
   }
 
@@ -406,7 +405,7 @@ export class Worker {
       tool: run.tool,
       traceId: traceIdOf(trace),
     });
-    const progress = new ProgressReport(held.claim, this.#store.runs, log);
+    const progress = new ProgressReport(held, this.#store.runs, log);
     const report = (reported: Progress): void => progress.add(reported);
     held.end =
       tool === undefined

@@ -15,6 +15,12 @@ export interface Connection {
    */
   listPage(cursor: string | undefined, signal: AbortSignal): Promise<unknown>;
 
+  /**
+   * Asks for the credentials of the caller anew, where he may have some: they go with everything from then on.
+   * @throws ConnectionFault
+   */
+  renewCredentials?(signal: AbortSignal): Promise<void>;
+
   /** Sends one `tools/call`, at most once. Never rejects, but for what `beforeSend` threw. */
   send(call: OutgoingCall, options: SendOptions): Promise<Sent>;
 

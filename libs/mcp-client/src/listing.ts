@@ -13,8 +13,8 @@ export interface Listing {
   readonly tools: readonly UpstreamTool[];
   /** Tools left out alone, each with its reason: no host or model could use them (BEHAVIOURS X21, F55). */
   readonly leftOut: readonly { readonly name: string; readonly problem: string }[];
-  /** For how long the server says that its list holds: the least of its pages. */
-  readonly ttlMs?: number;
+  /** For how long the server says that its list holds, the least of its pages; Infinity where it does not say. */
+  readonly ttlMs: number;
 }
 
 /**
@@ -66,7 +66,7 @@ export async function listTools(
     if (pages >= limits.maxPages)
       throw fail(`it has more than ${limits.maxPages} pages; raise max_tool_pages`);
   } while (true);
-  return { tools: [...tools.values()], leftOut, ...(ttlMs < Infinity && { ttlMs }) };
+  return { tools: [...tools.values()], leftOut, ttlMs };
 }
 
 async function pageOf(

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { z } from 'zod';
 import { ensureError, type Log, type Principal } from '@holdfast/run';
 import type { GuardSettings } from './http/address-guard.js';
 import type { ChildGuard } from './stdio/child-guard.js';
@@ -21,6 +22,8 @@ export interface Deployment {
   readonly version: string;
   readonly log: Log;
 }
+
+const headersShape = z.record(z.string(), z.string());
 
 /** Gives the headers of one caller (BEHAVIOURS 121). It is asked at each connect and before each call; what it throws is logged and not shown. */
 type Credentials = (caller: {
@@ -59,14 +62,13 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
     const key = serverKey(id, transport);
     const era = eras.get(key);
     const { credentialsModule } = http;
-    const callHeaders =
-      credentialsModule === undefined
-        ? undefined
-        : () => askModule(credentialsModule, settings, principal, log);
     const options = {
       url: http.url,
-      headers: { ...http.headers, ...(await callHeaders?.()) },
-      ...(callHeaders && { callHeaders }),
+      headers: http.headers,
+      ...(credentialsModule !== undefined && {
+        callerHeaders: (within: AbortSignal) =>
+          askModule(credentialsModule, { settings, principal, log, signal: within }),
+      }),
       guard: { ...guard, ...(http.allowedHosts && { allowedHosts: http.allowedHosts }) },
       connectTimeoutMs,
       clientVersion: version,
@@ -80,18 +82,36 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
   };
 }
 
-/** The listing is for all callers, and is made as nobody (BEHAVIOURS R15). */
+interface Question {
+  readonly settings: ServerSettings;
+  /** Null for the listing, which is for all callers (BEHAVIOURS R15). */
+  readonly principal: Principal | null;
+  readonly log: Log;
+  /** Ends the wait, as the time to connect does: a module that hangs holds up its own caller only. */
+  readonly signal: AbortSignal;
+}
+
 async function askModule(
   path: string,
-  { id: server, name }: ServerSettings,
-  principal: Principal | null,
-  log: Log,
+  { settings: { id: server, name, connectTimeoutMs }, principal, log, signal }: Question,
 ): Promise<Readonly<Record<string, string>>> {
+  const ending = AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]);
   try {
     const module = (await import(pathToFileURL(resolve(path)).href)) as { default: Credentials };
-    return await module.default({ server, principal });
+    return headersShape.parse(await orAborted(ending, module.default({ server, principal })));
   } catch (thrown) {
     log.warn({ server, err: ensureError(thrown) }, 'credentials module gave no headers');
     throw new ConnectionFault('variable', `${name}: its credentials module gave no headers for this caller`);
+  }
+}
+
+async function orAborted<T>(signal: AbortSignal, wanted: Promise<T> | T): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const stop = (): void => reject(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([wanted, aborted]);
+  } finally {
+    signal.removeEventListener('abort', stop);
   }
 }

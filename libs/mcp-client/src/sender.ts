@@ -137,6 +137,12 @@ export class Sender {
         );
       let sent: Sent;
       const release = pool.hold(connection);
+      try {
+        await connection.renewCredentials?.(options.signal);
+      } catch (fault) {
+        release();
+        return noConnection(fault as ConnectionFault);
+      }
       const span = sendSpan(this.#parts.id, request, connection);
       try {
         sent = await connection.send(

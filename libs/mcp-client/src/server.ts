@@ -27,8 +27,8 @@ const longestPauseMs = 300_000;
 /** Between two listings that a server asked for; doubling while they bring nothing new (BEHAVIOURS 89, F77). */
 const firstListPauseMs = 1_000;
 const longestListPauseMs = 60_000;
-/** Between two listings because the list has grown old, whatever the server says. */
-const leastTtlMs = 1_000;
+/** Between two listings because the list has grown old, whatever the server says of it. */
+const leastStatedTtlMs = 5_000;
 const longestTimerMs = 2 ** 31 - 1;
 const idleCallerMs = 15 * 60_000;
 
@@ -46,9 +46,9 @@ export class UpstreamServer {
   #wasListed = false;
   #listing: Promise<void> | undefined;
   #listAgain = false;
+  /** Whether the server asked for the next listing, and not the age of the last. */
+  #isAsked = false;
   #listPauseMs = firstListPauseMs;
-  /** How old a list may grow (BEHAVIOURS R11). */
-  #ttlMs = Infinity;
   #aging: NodeJS.Timeout | undefined;
   #fault: string | undefined;
 
@@ -151,20 +151,25 @@ export class UpstreamServer {
   #onOpened(connection: Connection, isShared: boolean): void {
     this.#parts.onConnected(true);
     if (!isShared && this.#wasListed) return;
-    connection.onToolsChanged(() => this.#listSoon());
+    connection.onToolsChanged(() => {
+      this.#isAsked = true;
+      this.#listSoon();
+    });
     // A server that comes back may be another version of itself.
     if (this.#wasListed) this.#listSoon();
   }
 
-  /** Lists again from time to time: as often as the operator says, or the server where that is oftener. */
-  #listWhenOld(statedMs = Infinity): void {
+  /** Lists again from time to time: as often as the operator says, or the server where that is oftener (BEHAVIOURS R11). */
+  #listWhenOld(statedTtlMs: number): void {
     clearInterval(this.#aging);
     const { cacheTtlMs = Infinity } = this.#parts.settings;
-    this.#ttlMs = Math.max(Math.min(cacheTtlMs, statedMs), leastTtlMs);
-    if (this.#ttlMs === Infinity) return;
-    // What is not connected is listed when a call connects it again.
-    const list = (): void => void (this.#pool.isConnected && this.#listSoon());
-    this.#aging = setInterval(list, Math.min(this.#ttlMs, longestTimerMs)).unref();
+    const ttlMs = Math.min(cacheTtlMs, Math.max(statedTtlMs, leastStatedTtlMs));
+    if (ttlMs === Infinity) return;
+    const list = (): void => {
+      // One that cannot be reached is connected again by its calls, not by the clock.
+      if (this.#pool.isConnected) this.#listSoon();
+    };
+    this.#aging = setInterval(list, Math.min(ttlMs, longestTimerMs)).unref();
   }
 
   /** Lists again: at once, and once more later for whatever was said meanwhile. */
@@ -176,17 +181,19 @@ export class UpstreamServer {
   async #listWhileAsked(): Promise<void> {
     while (this.#listAgain && !this.#closing.signal.aborted) {
       this.#listAgain = false;
+      const isAsked = this.#isAsked;
+      this.#isAsked = false;
       const before = this.#published;
       try {
         await this.#list();
       } catch (error) {
         this.#fail(error);
       }
-      this.#listPauseMs =
-        this.#published === before
-          ? Math.min(this.#listPauseMs * 2, longestListPauseMs, this.#ttlMs)
-          : firstListPauseMs;
-      await sleep(this.#listPauseMs, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
+      // What it asks for in vain it gets later and later.
+      if (this.#published !== before) this.#listPauseMs = firstListPauseMs;
+      else if (isAsked) this.#listPauseMs = Math.min(this.#listPauseMs * 2, longestListPauseMs);
+      const pauseMs = isAsked ? this.#listPauseMs : firstListPauseMs;
+      await sleep(pauseMs, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
     }
   }
 

@@ -15,7 +15,7 @@ import { networkReason, refusedFault, thrownFault } from './http-fault.js';
 import { shakeHands, type Agreement, type HandshakeOptions } from './http-handshake.js';
 import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
-import { HttpWire, settingsHeaders } from './http-wire.js';
+import { HttpWire } from './http-wire.js';
 import { writeCall, writeMessage } from '../json-rpc.js';
 import { methodNotFound, modernResult, sentOfStatus, unsupportedVersion } from './http-sent.js';
 
@@ -24,8 +24,11 @@ export interface HttpOptions {
   readonly url: string;
   /** Go with every request, resolved too. They never go to another origin. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Asked before each call; what it gives goes with that call in place of `headers` of the same names (BEHAVIOURS 119). */
-  readonly callHeaders?: () => Promise<Readonly<Record<string, string>>>;
+  /**
+   * Those of the caller, in place of `headers` of the same names (BEHAVIOURS 119). Asked for before the handshake, and
+   * again by `renewCredentials`. Rejects with a ConnectionFault.
+   */
+  readonly callerHeaders?: (signal: AbortSignal) => Promise<Readonly<Record<string, string>>>;
   readonly guard: GuardSettings;
   /** The system's when omitted. */
   readonly resolve?: Resolver;
@@ -103,12 +106,13 @@ export function openWay({
 export async function begin<T>(
   way: Way,
   peer: HttpPeer,
-  { connectTimeoutMs: timeoutMs, clientVersion, era, signal: given }: HttpOptions,
+  { connectTimeoutMs: timeoutMs, clientVersion, era, signal: given, callerHeaders }: HttpOptions,
   handshake: (options: HandshakeOptions) => Promise<T>,
 ): Promise<T> {
   const deadline = AbortSignal.timeout(timeoutMs);
   const signal = given === undefined ? deadline : AbortSignal.any([deadline, given]);
   try {
+    if (callerHeaders !== undefined) way.wire.callerHeaders = await callerHeaders(signal);
     return await handshake({ host: way.host, era, clientVersion, timeoutMs, signal });
   } catch (error) {
     await release(way, peer);
@@ -141,7 +145,7 @@ export class PeerConnection implements HttpConnection {
   readonly #host: string;
   readonly #hasSession: boolean;
   readonly #clientVersion: string;
-  readonly #callHeaders: HttpOptions['callHeaders'];
+  readonly #callerHeaders: HttpOptions['callerHeaders'];
   readonly #maxBytes: number;
   readonly #log: Log;
   /** Cancellations on their way; the session is not ended under them. */
@@ -158,7 +162,7 @@ export class PeerConnection implements HttpConnection {
     this.#host = way.host;
     this.#hasSession = hasSession;
     this.#clientVersion = options.clientVersion;
-    this.#callHeaders = options.callHeaders;
+    this.#callerHeaders = options.callerHeaders;
     this.#maxBytes = options.maxAnswerBytes ?? defaultMaxAnswerBytes;
     this.#log = options.log;
   }
@@ -201,6 +205,10 @@ export class PeerConnection implements HttpConnection {
     return reply.answer.result;
   }
 
+  async renewCredentials(signal: AbortSignal): Promise<void> {
+    if (this.#callerHeaders !== undefined) this.#way.wire.callerHeaders = await this.#callerHeaders(signal);
+  }
+
   async send(call: OutgoingCall, options: SendOptions): Promise<Sent> {
     const id = this.#peer.nextId();
     const isModern = this.era === 'modern';
@@ -209,13 +217,12 @@ export class PeerConnection implements HttpConnection {
     let refusal: { readonly thrown: unknown } | undefined;
     const stopProgress = this.#peer.onProgress(id, options.onProgress);
     try {
-      const ofCaller = this.#callHeaders && settingsHeaders(await this.#callHeaders());
       const reply = await this.#peer.ask({
         id,
         method: 'tools/call',
         text: writeCall(id, call, isModern ? modernMeta(this.#clientVersion) : {}),
         name: call.tool,
-        headers: { ...ofCaller, ...(isModern && paramHeaders(call.paramHeaders)) },
+        ...(isModern && { headers: paramHeaders(call.paramHeaders) }),
         maxBytes: this.#maxBytes,
         follow: 'strict',
         signal: wait.signal,

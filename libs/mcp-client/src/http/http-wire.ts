@@ -29,6 +29,7 @@ export class HttpWire {
   readonly #dispatcher: Dispatcher;
   readonly #guard: AddressGuard;
   readonly #headers: Readonly<Record<string, string>>;
+  #callerHeaders: Readonly<Record<string, string>> = {};
   /** Where requests go. */
   url: URL;
 
@@ -40,13 +41,18 @@ export class HttpWire {
   ) {
     this.#dispatcher = dispatcher;
     this.#guard = guard;
-    this.#headers = settingsHeaders(headers);
+    this.#headers = withoutOurs(headers);
     this.url = url;
+  }
+
+  /** What goes with every request from now on, in place of those of before, and of the server's own of the same names. */
+  set callerHeaders(headers: Readonly<Record<string, string>>) {
+    this.#callerHeaders = withoutOurs(headers);
   }
 
   /** @throws what `exchange` throws; ConnectionFault `blocked` for a redirect that the guard refuses */
   async request({ follow, onRedirect, beforeFirstByte, ...request }: WireRequest): Promise<WireAnswer> {
-    const headers = { ...this.#headers, ...lowerCased(request.headers) };
+    const headers = { ...this.#headers, ...this.#callerHeaders, ...lowerCased(request.headers) };
     let url = this.url;
     let before = beforeFirstByte;
     for (let hop = 0; ; hop += 1) {
@@ -69,8 +75,8 @@ export class HttpWire {
   }
 }
 
-/** Headers of settings and credentials modules, without those that are the protocol's own. */
-export function settingsHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+/** Without those that are the protocol's own. */
+function withoutOurs(headers: Readonly<Record<string, string>>): Record<string, string> {
   const isOurs = ([name]: [string, string]): boolean =>
     name.startsWith('mcp-') || protocolHeaders.includes(name);
   return Object.fromEntries(Object.entries(lowerCased(headers)).filter((one) => !isOurs(one)));
