@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { helmPath, install } from '../helm/install.ts';
 import { Report } from '../interop/report.ts';
@@ -35,6 +36,8 @@ const run = async (command: string, ...rest: readonly string[]): Promise<string>
 };
 const kubectlReads = async (input: string, ...rest: readonly string[]): Promise<void> => {
   const running = promisify(execFile)('kubectl', ['--namespace', namespace, ...rest]);
+  // One that ends before it has read everything says why by itself.
+  running.child.stdin!.on('error', () => {});
   running.child.stdin!.end(input);
   await running;
 };
@@ -57,6 +60,7 @@ const key = 'desk-for-evaluation-only';
 const over = '/tmp/over';
 const sentAgainPath = '/tmp/sent-again';
 const services = ['gateway', 'worker', 'connector'];
+const worker = ['--selector', 'app.kubernetes.io/component=worker', '--output', 'name'];
 
 install();
 const report = new Report();
@@ -70,6 +74,7 @@ try {
   await report.check(
     'could be any set-up of helm/holdfast/ci, as far as the cluster knows its kinds',
     async () => {
+      // What it imports was installed above.
       const { objectsOf, setups } = await import('../helm/chart.ts');
       const versions = (await kubectl('api-versions')).split('\n');
       for (const [setup, path] of setups) {
@@ -99,6 +104,8 @@ try {
     await kubectl('scale', 'deployment/holdfast-worker', '--replicas=4');
     await rolledOut('worker');
     await kubectl('scale', 'deployment/holdfast-worker', '--replicas=2');
+    await rolledOut('worker');
+    await until(async () => (await kubectl('get', 'pods', ...worker)).trim().split('\n').length === 2);
   });
   for (const service of services) {
     await undisturbed(`rolls out its ${service}s anew`, async () => {
@@ -127,6 +134,7 @@ try {
     assert.equal(await secret('holdfast-connector-token'), token);
     assert.equal(await secret('holdfast-store'), storePassword);
   });
+  await undisturbed('is as it was, a while later', () => sleep(10_000));
   for (const service of services) {
     await report.check(`starts a ${service} again that was killed`, async () => {
       const [pod] = await podsOf(service);
@@ -199,6 +207,14 @@ async function undisturbed(name: string, what: () => Promise<unknown>): Promise<
 
 function rolledOut(service: string): Promise<string> {
   return kubectl('rollout', 'status', `deployment/holdfast-${service}`, '--timeout=5m');
+}
+
+/** Asks every half second for two minutes. @throws Error when it never held */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; !(await holds()); tries++) {
+    if (tries === 240) throw new Error('not within two minutes');
+    await sleep(500);
+  }
 }
 
 /** Names of the pods of services that are not on their way out. */

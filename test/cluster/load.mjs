@@ -63,7 +63,12 @@ const host = async (number) => {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   calls += results.size;
-  for (const [order, text] of results) if ((await call(tool, order)) !== text) otherwise.push(order);
+  for (const [order, text] of results) {
+    await call(tool, order).then(
+      (again) => again !== text && otherwise.push(order),
+      (error) => failed.push(`${order} (${tool}), asked again: ${error.message}`),
+    );
+  }
 };
 for (const tool of tools) await listed(tool);
 await Promise.all(Array.from({ length: 10 }, (_, number) => host(number)));

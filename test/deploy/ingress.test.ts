@@ -19,6 +19,8 @@ const { parse } = createRequire(join(root, 'libs/mcp-client/package.json'))('yam
   parse(text: string): unknown;
 };
 
+const chart = readFileSync(join(root, 'helm/holdfast/files/sticky-nginx.conf'), 'utf8');
+
 /** One that stands for a gateway. It keeps what it was sent, and does with it what the path says. */
 interface Backend {
   readonly port: number;
@@ -155,6 +157,17 @@ test.each(all)('%s finds no fault in %s', async (name, file) => {
   expect(stderr).not.toMatch(/\[(WARNING|ALERT|warn|emerg)\]/);
 });
 
+test('nginx finds no fault in the one of the chart', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-ingress-'));
+  stops.push(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'nginx.conf');
+  writeFileSync(path, chart.replace('@RESOLVER@', '127.0.0.1').replace('@GATEWAYS@', 'gateways.test:8000'));
+  const [command, ...before] = await proxies['nginx that learns'].command();
+  const { status, stderr } = spawnSync(command, [...before, ...nginx.check(path)], { encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, stderr]);
+  expect(stderr).not.toMatch(/\[(warn|emerg)\]/);
+});
+
 describe.each(all)('%s with %s', (proxy, file) => {
   test('sends a POST that was lost on its way to nobody else', async () => {
     const { port, backends } = await start(proxy, file);
@@ -223,7 +236,6 @@ describe('of two configurations of a proxy', () => {
 
 test('the nginx of the chart differs in how it finds gateways, what the Ingress before it knows, and its size', () => {
   const bare = (text: string): string => text.replaceAll(/^ *(#.*)?\n/gm, '');
-  const chart = readFileSync(join(root, 'helm/holdfast/files/sticky-nginx.conf'), 'utf8');
   expect(bare(chart)).toBe(
     bare(written('nginx-sticky.conf'))
       .replace(/^( *)server gateway-1:8000(.*);\n.*\n/m, '$1server @GATEWAYS@ resolve$2;\n')

@@ -272,7 +272,7 @@ test('each alert is tried where it must fire, and where it must not', () => {
   expect([tried(true), tried(false)]).toEqual([all, all]);
 });
 
-test('each alert fires where it must, with the words that it has, and nowhere else', async () => {
+test('each alert fires where it must, with the words that it has, and not where it must not', async () => {
   const file = join(folder, 'cases.json');
   const tests = cases.map(({ alert, what, series, after, fires }) => {
     const { labels, annotations } = rules.find((rule) => rule.alert === alert)!;

@@ -42,7 +42,9 @@ export async function aptInstall(...packages: string[]): Promise<void> {
  * Unpacks a package of Debian's next release, with all that it depends on, into `folder`: nothing of it is
  * installed, and the machine's own package lists stay as they are.
  *
+ * @param name     the package
  * @param program  where it is in the package: `usr/sbin/nginx`
+ * @param folder   an empty one
  * @returns the command that runs it, with its own libraries
  * @throws Error where the machine does not have its packages from Debian
  */
@@ -67,6 +69,7 @@ export async function aptUnpack(
     'Dir::State::lists': join(own, 'lists'),
     'Dir::State::status': join(own, 'status'),
     'Dir::Cache': own,
+    // Its own user may not write into the folder.
     'APT::Sandbox::User': 'root',
     'Acquire::Languages': 'none',
   }).flatMap(([option, value]) => ['-o', `${option}=${value}`]);

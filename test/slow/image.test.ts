@@ -50,7 +50,8 @@ test.each<[App, Env, RegExp, string[]]>([
   });
 
   expect(readdirSync(join(place, 'apps'))).toEqual(apps);
-  const { stdout: closed } = await promisify(exec)('find . ! -type l ! -perm -o=r', { cwd: place });
+  const forAll = '! -type l ( ! -perm -o=r -o -type d ! -perm -o=x )'.replaceAll(/[()]/g, '\\$&');
+  const { stdout: closed } = await promisify(exec)(`find . ${forAll}`, { cwd: place });
   expect(closed).toBe('');
   for (const development of ['typescript', 'jest', 'nx', 'eslint', '@types/pg'])
     expect(existsSync(join(place, 'node_modules', development))).toBe(false);

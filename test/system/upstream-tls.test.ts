@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createServer, type Server } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
@@ -62,6 +61,7 @@ test.each([
   ['for another name', () => ours.issue('bank.example')],
 ])('one with a certificate %s is not connected, and nothing is sent to it', async (what, certificate) => {
   const before = upstream.accepted;
+  // No id is longer.
   const id = what.replaceAll(' ', '-').slice(0, 32);
   own.set({ id, url: await behindTls(certificate()) });
   expect(await own.diagnostic(id)).toMatch(/localhost was not reached: the connection failed \([A-Z_]+\)/);
