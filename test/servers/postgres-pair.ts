@@ -83,6 +83,12 @@ export async function startPostgresPair(): Promise<PostgresPair> {
       ports: [primaryPort, standbyPort],
       async createDatabase() {
         const { pathname } = new URL(await createDatabase(adminUrl(primaryPort)));
+        // What is confirmed the standby has written, and applies a moment later.
+        await eventually('the standby has the database', async () => {
+          const name = `'${pathname.slice(1)}'`;
+          const rows = await ask(standbyPort, `SELECT FROM pg_database WHERE datname = ${name}`);
+          return rows.length > 0 ? true : undefined;
+        });
         return `postgres://postgres@127.0.0.1:${primaryPort},127.0.0.1:${standbyPort}${pathname}?target_session_attrs=read-write`;
       },
       async restartPrimary() {

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { Server as NetServer, type AddressInfo } from 'node:net';
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
@@ -46,8 +46,10 @@ export async function serveGateway(gateway: Gateway, ops: OpsRoutes, log: Log): 
   return {
     port: (server.address() as AddressInfo).port,
     refuse: () => {
-      server.close();
-      server.closeIdleConnections();
+      // An http.Server would close idle connections with that, among them those whose next request is there and was
+      // not read yet: two turns of the loop read it.
+      NetServer.prototype.close.call(server);
+      setImmediate(() => setImmediate(() => server.closeIdleConnections()));
     },
     close: async () => {
       const closed = app.close();
