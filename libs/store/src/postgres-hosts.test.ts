@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
-import { RunError, freshRunId, isFinished, type NewRun, type RunId } from '@holdfast/run';
+import { RunError, isFinished, type RunId } from '@holdfast/run';
 import { startPostgresPair, type PostgresPair } from '../../../test/servers/index.ts';
 import { PostgresHosts } from './postgres-hosts.js';
 import { openPostgres } from './postgres.js';
+import { newRun } from './test-runs.js';
 
 jest.setTimeout(300_000);
 
@@ -146,19 +147,6 @@ describe('a primary and its standby', () => {
     await expect(openPostgres({ url: alone })).rejects.toMatchObject({ code: 'store-unavailable' });
   });
 });
-
-function newRun(): NewRun {
-  return {
-    id: freshRunId(Date.now()),
-    workflow: 'mcp:tool:refund_order',
-    tool: 'refund_order',
-    toolClass: 'write',
-    principal: { realm: 'apikey', id: 'desk' },
-    arguments: '{}',
-    digest: 'a1_x',
-    definition: 'd1_x',
-  };
-}
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 10));
 
