@@ -34,6 +34,8 @@ describe.each([
       HOLDFAST_STORE: pooler.url,
       ...(listen !== 'unset' && { HOLDFAST_STORE_LISTEN_URL: listen === 'off' ? 'off' : direct }),
       HOLDFAST_TOOLS: breakableTools,
+      // Nothing may be lost here for want of a connection, on a slow machine neither.
+      HOLDFAST_LEASE_MS: '5000',
     });
     hosts = await bothEras(fleet);
   }, 60_000);
