@@ -8,7 +8,8 @@ import { until } from './service.ts';
 describe('F158: the database goes away under load', () => {
   let it: BreakablePostgres;
   beforeAll(async () => {
-    it = await BreakablePostgres.start({});
+    // Long enough for a renewal that needs several tries: what a lost lease runs again is not what this is about.
+    it = await BreakablePostgres.start({ HOLDFAST_LEASE_MS: '5000' });
   }, 60_000);
   afterAll(() => it.dispose());
 
