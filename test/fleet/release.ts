@@ -33,7 +33,7 @@ export function release(options: ReleaseOptions): KubernetesObject[] {
           modules: ['/tools/tools.ts'],
           volume: { configMap: { name: 'tools' } },
         },
-        extraEnv: [{ name: 'HOLDFAST_EXAMPLES_LOG', value: '/journal/journal' }],
+        extraEnv: [{ name: 'JOURNAL', value: '/journal/journal' }],
         extraVolumes: [volume],
         extraVolumeMounts: [{ name: 'journal', mountPath: '/journal' }],
       },
