@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
 import { ensureError, type Log, type Principal } from '@holdfast/run';
+import { aborted } from './aborted.js';
 import type { GuardSettings } from './http/address-guard.js';
 import type { ChildGuard } from './stdio/child-guard.js';
 import { ConnectionFault, type Connection } from './connection.js';
@@ -98,20 +99,9 @@ async function askModule(
   const ending = AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]);
   try {
     const module = (await import(pathToFileURL(resolve(path)).href)) as { default: Credentials };
-    return headersShape.parse(await orAborted(ending, module.default({ server, principal })));
+    return headersShape.parse(await Promise.race([module.default({ server, principal }), aborted(ending)]));
   } catch (thrown) {
     log.warn({ server, err: ensureError(thrown) }, 'credentials module gave no headers');
     throw new ConnectionFault('variable', `${name}: its credentials module gave no headers for this caller`);
-  }
-}
-
-async function orAborted<T>(signal: AbortSignal, wanted: Promise<T> | T): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const stop = (): void => reject(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await Promise.race([wanted, aborted]);
-  } finally {
-    signal.removeEventListener('abort', stop);
   }
 }

@@ -1,5 +1,6 @@
 import { systemClock, type Clock, type Log, type Progress } from '@holdfast/run';
 import { ByteLines } from './byte-lines.js';
+import { aborted } from '../aborted.js';
 import { CallWait, gaveUp } from '../call-wait.js';
 import { startChild, type ChildOptions, type UpstreamChild } from './child-process.js';
 import {
@@ -305,11 +306,4 @@ class StdioConnection implements Connection {
   #fault(code: ConnectionFault['code'], problem: string): ConnectionFault {
     return new ConnectionFault(code, `${this.#options.server}: ${problem}`);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
