@@ -2,8 +2,8 @@ import { expect, test } from '@jest/globals';
 import { freshRunId, type Progress } from '@holdfast/run';
 import type { Claim } from '@holdfast/store';
 import { ProgressReport } from './progress-report.js';
+import { silent } from './test-runs.js';
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const claimed = (token: string): Claim =>
   ({ seq: 1, token, run: { id: freshRunId(0), attempt: 2 } }) as unknown as Claim;
 

@@ -12,9 +12,8 @@ import { openStore, type Store } from '@holdfast/store';
 import { defaultRules, type ServerCatalogue, type ServerRules } from '@holdfast/tools';
 import type { Upstreams } from './upstreams.js';
 import { Worker, type WorkerSettings } from './worker.js';
-import { end, until } from './test-runs.js';
+import { end, silent, until } from './test-runs.js';
 
-const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const stores: Store[] = [];
 const workers: Worker[] = [];
 

@@ -4,9 +4,8 @@ import { openStore, type Store } from '@holdfast/store';
 import { defineTool, type Tool } from '@holdfast/tools';
 import { z } from 'zod';
 import { Worker, type WorkerSettings } from './worker.js';
-import { end, until } from './test-runs.js';
+import { end, silent, until } from './test-runs.js';
 
-const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const workers: Worker[] = [];
 const stores: Store[] = [];
 
