@@ -11,6 +11,9 @@ const builtins = [
   'node:child_process',
 ];
 
+/** What every library and app may build on. */
+const inner = ['type:core', 'type:store'];
+
 export default tseslint.config(
   { ignores: ['**/dist/**', '**/node_modules/**', '.nx/**', 'test/interop/**'] },
   {
@@ -31,15 +34,29 @@ export default tseslint.config(
         {
           enforceBuildableLibDependency: false,
           // Tests of a library use the servers and hosts of the system tests, which are no project.
-          allow: ['^(\\.\\./)+test/(servers|system)/'],
+          allow: ['^(\\.\\./)+test/(servers|support|system)/'],
           depConstraints: [
             { sourceTag: 'type:core', onlyDependOnLibsWithTags: ['type:core'] },
             { sourceTag: 'type:store', onlyDependOnLibsWithTags: ['type:core'] },
-            { sourceTag: 'type:engine', onlyDependOnLibsWithTags: ['type:core', 'type:store'] },
-            { sourceTag: 'type:edge', onlyDependOnLibsWithTags: ['type:core', 'type:store'] },
-            { sourceTag: 'type:ops', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:ops', onlyDependOnLibsWithTags: ['type:core', 'type:store'] },
+            { sourceTag: 'type:engine', onlyDependOnLibsWithTags: [...inner, 'type:ops'] },
+            { sourceTag: 'type:wire', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:rpc', onlyDependOnLibsWithTags: inner },
+            { sourceTag: 'type:connector', onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:wire'] },
+            { sourceTag: 'type:serving', onlyDependOnLibsWithTags: inner },
+            { sourceTag: 'type:gateway', onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:serving'] },
             { sourceTag: 'type:example', onlyDependOnLibsWithTags: ['type:core'] },
-            { sourceTag: 'type:app', onlyDependOnLibsWithTags: ['*'] },
+            // No app imports another, and each reaches what its service is there for: the gateway has no way to an upstream.
+            { sourceTag: 'app:gateway', onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:gateway'] },
+            {
+              sourceTag: 'app:worker',
+              onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:engine', 'type:rpc'],
+            },
+            {
+              sourceTag: 'app:connector',
+              onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:connector', 'type:rpc'],
+            },
+            { sourceTag: 'app:standalone', notDependOnLibsWithTags: ['type:app'] },
           ],
         },
       ],
@@ -54,7 +71,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['libs/{store,engine,connector-rpc,mcp-client,mcp-server,ops}/src/**/*.ts'],
+    files: ['libs/{store,engine,connector,connector-rpc,mcp-client,mcp-server,ops}/src/**/*.ts'],
     rules: {
       'no-restricted-imports': ['error', { patterns: ['@nestjs/*'] }],
       'no-restricted-properties': [

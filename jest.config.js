@@ -1,7 +1,7 @@
 /** One configuration for unit, conformance and system tests; servers are started once by the global setup. */
 const workspace = {
   '^@holdfast/(orders)$': '<rootDir>/examples/$1/src/index.ts',
-  '^@holdfast/(gateway|worker|connector|standalone)$': '<rootDir>/apps/$1/src/index.ts',
+  '^@holdfast/(standalone)$': '<rootDir>/apps/$1/src/index.ts',
   '^@holdfast/([^/]+)$': '<rootDir>/libs/$1/src/index.ts',
 };
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from '@jest/globals';
 import { connectorRules, connectorSettings } from '@holdfast/connector';
 import { gatewaySettings, servingRules } from '@holdfast/gateway';
 import { knownVariables, readSettings } from '@holdfast/ops';
-import { workerRules, workerSettings } from '@holdfast/worker';
+import { workerRules, workerSettings } from '@holdfast/engine';
 import { documentedCalls } from './documented-call.ts';
 
 interface Service {
@@ -20,7 +20,7 @@ interface Service {
 
 const root = join(import.meta.dirname, '../..');
 // The parser of the servers file; that of the root is an older one of some tool.
-const { parse } = createRequire(join(root, 'libs/mcp-client/package.json'))('yaml') as {
+const { parse } = createRequire(join(root, 'libs/connector/package.json'))('yaml') as {
   parse(text: string, options?: { merge: boolean }): unknown;
 };
 const text = readFileSync(join(root, 'docker-compose.yml'), 'utf8');

@@ -15,7 +15,7 @@ jest.setTimeout(300_000);
 
 const root = join(import.meta.dirname, '../..');
 const written = (name: string): string => readFileSync(join(root, 'deploy/ingress', name), 'utf8');
-const { parse } = createRequire(join(root, 'libs/mcp-client/package.json'))('yaml') as {
+const { parse } = createRequire(join(root, 'libs/connector/package.json'))('yaml') as {
   parse(text: string): unknown;
 };
 

@@ -12,7 +12,7 @@ jest.setTimeout(300_000);
 
 const root = join(import.meta.dirname, '../..');
 const rulesFile = join(root, 'deploy/prometheus/rules.yaml');
-const { parse } = createRequire(join(root, 'libs/mcp-client/package.json'))('yaml') as {
+const { parse } = createRequire(join(root, 'libs/connector/package.json'))('yaml') as {
   parse(text: string): unknown;
 };
 const { groups } = parse(readFileSync(rulesFile, 'utf8')) as {

@@ -8,7 +8,7 @@ import { connectorSettings } from '@holdfast/connector';
 import { gatewaySettings } from '@holdfast/gateway';
 import { describeSettings, markdownTable, type SettingRow } from '@holdfast/ops';
 import { standaloneSettings } from '@holdfast/standalone';
-import { workerSettings } from '@holdfast/worker';
+import { workerSettings } from '@holdfast/engine';
 
 export const page = join(import.meta.dirname, '../../docs/configuration.md');
 

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { connectorSettings } from '@holdfast/connector';
 import { gatewaySettings } from '@holdfast/gateway';
 import { describeSettings, type SettingRow } from '@holdfast/ops';
-import { workerSettings } from '@holdfast/worker';
+import { workerSettings } from '@holdfast/engine';
 import { chart, goldenPath, least, render, root, setups, type ServiceName } from './chart.ts';
 import { isMap, parseDocument, type YamlMap } from './foreign.ts';
 

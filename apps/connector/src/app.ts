@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
 import { Transport, type MicroserviceOptions } from '@nestjs/microservices';
+import { Connecting, connectorRules, connectorSettings } from '@holdfast/connector';
 import {
   loaderOptions,
   maxMessageBytes,
@@ -13,9 +14,7 @@ import {
 import { beginService, readRpcCredentials, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import { Serving } from './calls.controller.js';
-import { Connecting } from './connecting.js';
 import { ConnectorModule } from './connector.module.js';
-import { connectorRules, connectorSettings } from './settings.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 

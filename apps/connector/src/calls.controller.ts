@@ -16,7 +16,7 @@ import {
   type EventMessage,
   type RpcSecurity,
 } from '@holdfast/connector-rpc';
-import { NotOwner, type Connector } from '@holdfast/mcp-client';
+import { NotOwner, type Connector } from '@holdfast/connector';
 import {
   endSpan,
   ensureError,

@@ -1,9 +1,7 @@
 import { createRequire } from 'node:module';
+import { Gateway, gatewaySettings, serveGateway, servingRules } from '@holdfast/gateway';
 import { beginService, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
 import { openStore, whenThere, type Store } from '@holdfast/store';
-import { Gateway } from './gateway.js';
-import { serveGateway } from './http-server.js';
-import { gatewaySettings, servingRules } from './settings.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { connectorSettings } from '@holdfast/connector';
 import { gatewaySettings } from '@holdfast/gateway';
 import { knownVariables } from '@holdfast/ops';
-import { workerSettings } from '@holdfast/worker';
+import { workerSettings } from '@holdfast/engine';
 import { standaloneSettings } from './settings.js';
 
 test('the known variables are those that some service reads', () => {

@@ -1,7 +1,7 @@
 import { connectingSettings, stdioOn } from '@holdfast/connector';
+import { workingSettings } from '@holdfast/engine';
 import { servingRules, servingSettings } from '@holdfast/gateway';
 import { ownStore, readSettings, setting, type Environment, type SettingsOf } from '@holdfast/ops';
-import { workingSettings } from '@holdfast/worker';
 
 export const standaloneSettings = {
   ...servingSettings,

@@ -2,13 +2,12 @@ import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Connecting } from '@holdfast/connector';
-import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
+import { loadTools, resolveOurPackagesEverywhere, toolModules, Worker } from '@holdfast/engine';
 import { Gateway, servingRules } from '@holdfast/gateway';
 import { beginService, type Environment, type Health, type Metrics } from '@holdfast/ops';
 import type { Log } from '@holdfast/run';
 import { openStore, whenThere, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
-import { toolModules } from '@holdfast/worker';
 import { standaloneSettings, type StandaloneSettings } from './settings.js';
 
 /** Nobody calls this connector from outside. */

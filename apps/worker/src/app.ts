@@ -1,9 +1,15 @@
 import { createRequire } from 'node:module';
 import { ConnectorClient } from '@holdfast/connector-rpc';
 import { beginService, readRpcCredentials, runUntilSignal, serveOps, startOrExit } from '@holdfast/ops';
-import { loadTools, resolveOurPackagesEverywhere, Worker } from '@holdfast/engine';
+import {
+  loadTools,
+  resolveOurPackagesEverywhere,
+  toolModules,
+  Worker,
+  workerRules,
+  workerSettings,
+} from '@holdfast/engine';
 import { openStore, whenThere, type Store } from '@holdfast/store';
-import { toolModules, workerRules, workerSettings } from './settings.js';
 
 const { version } = createRequire(import.meta.url)('../package.json') as { version: string };
 

@@ -4,7 +4,8 @@ import { ScriptableUpstream, tool, type Fault, type UpstreamScript } from '../..
 import { ConnectionFault, type OutgoingCall, type SendOptions, type Sent } from '../connection.js';
 import { knownRevisions, type Era } from '../era.js';
 import { connectHttp, type HttpConnection, type HttpOptions } from './http-connection.js';
-import { silent } from '../test-log.js';
+import { silent } from '../../../../test/support/log.ts';
+import { until } from '../../../../test/support/until.ts';
 
 const cleanUps: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -822,8 +823,3 @@ describe('the modern era', () => {
     expect(await send(await connect(upstream.url))).toMatchObject({ kind: 'lost', why: 'dropped' });
   });
 });
-
-/** Resolves once `holds` does. */
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5));
-}

@@ -7,7 +7,7 @@ import { McpServer as ModernServer, createMcpHandler } from '@modelcontextprotoc
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { connectHttp, type HttpConnection } from './http-connection.js';
-import { silent } from '../test-log.js';
+import { silent } from '../../../../test/support/log.ts';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

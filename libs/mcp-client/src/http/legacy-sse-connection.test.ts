@@ -6,7 +6,7 @@ import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { ConnectionFault, type SendOptions, type Sent } from '../connection.js';
 import { type HttpConnection, type HttpOptions } from './http-connection.js';
 import { connectLegacySse } from './legacy-sse-connection.js';
-import { silent } from '../test-log.js';
+import { silent } from '../../../../test/support/log.ts';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

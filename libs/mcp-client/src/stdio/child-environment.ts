@@ -1,5 +1,5 @@
 import { isPrivateName, isReservedName, type Environment } from '../environment.js';
-import type { StdioSettings } from '../server-settings.js';
+import type { StdioSettings } from './stdio-settings.js';
 
 /** All that a child gets of our environment under `allow-list` (BEHAVIOURS 150, X16). */
 const harmless = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'LC_ALL', 'SystemRoot', 'PATHEXT', 'APPDATA'];

@@ -8,9 +8,8 @@ import { describe, expect, test } from '@jest/globals';
 import { childEnvironment } from './child-environment.js';
 import { ChildGuard } from './child-guard.js';
 import { startChild, type ChildOptions } from './child-process.js';
-import { recordingLog } from '../test-log.js';
+import { recordingLog } from '../../../../test/support/log.ts';
 import {
-  afterTest,
   connect,
   openGuard,
   processes,
@@ -19,8 +18,9 @@ import {
   send,
   stdioSettings,
   structured,
-  until,
 } from './test-stdio.js';
+import { afterTest } from '../../../../test/support/after-test.ts';
+import { until } from '../../../../test/support/until.ts';
 
 async function start(
   change: Partial<ChildOptions> & { readonly command?: string; readonly args?: string[] } = {},

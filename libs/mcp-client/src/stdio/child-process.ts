@@ -4,7 +4,7 @@ import type { Environment } from '../environment.js';
 import { childEnvironment } from './child-environment.js';
 import type { ChildGuard } from './child-guard.js';
 import { ConnectionFault } from '../connection.js';
-import type { StdioSettings } from '../server-settings.js';
+import type { StdioSettings } from './stdio-settings.js';
 import { maskerOf, StderrTail } from './stderr-tail.js';
 
 /** What a child may take to leave by itself once its stdin is closed. */

@@ -2,8 +2,9 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { writeJson } from '@holdfast/run';
 import type { Sent } from '../connection.js';
-import { recordingLog } from '../test-log.js';
-import { connect, runningIn, send, stdioSettings, structured, until } from './test-stdio.js';
+import { recordingLog } from '../../../../test/support/log.ts';
+import { connect, runningIn, send, stdioSettings, structured } from './test-stdio.js';
+import { until } from '../../../../test/support/until.ts';
 
 interface Echo {
   readonly args: Record<string, unknown>;

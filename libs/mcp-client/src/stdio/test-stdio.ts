@@ -1,35 +1,15 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterEach } from '@jest/globals';
 import { ChildGuard } from './child-guard.js';
 import type { Connection, OutgoingCall, SendOptions, Sent } from '../connection.js';
-import type { StdioSettings } from '../server-settings.js';
+import type { StdioSettings } from './stdio-settings.js';
 import { connectStdio, type StdioOptions } from './stdio-connection.js';
-import { silent } from '../test-log.js';
+import { afterTest } from '../../../../test/support/after-test.ts';
+import { silent } from '../../../../test/support/log.ts';
 
 export const scriptedServer = fileURLToPath(
   new URL('../../../../test/servers/stdio-upstream.mjs', import.meta.url),
 );
-
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
-
-/** Has `cleanup` called after the test. */
-export function afterTest(cleanup: () => unknown): void {
-  cleanups.push(cleanup);
-}
-
-/** Polls until `look` finds something. The test's own time limit ends what never comes. */
-export async function until<T>(look: () => T): Promise<Exclude<T, undefined | false | null>> {
-  for (;;) {
-    const found = look();
-    if (found !== undefined && found !== false && found !== null)
-      return found as Exclude<T, undefined | false | null>;
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
 
 export function openGuard(): ChildGuard {
   const guard = new ChildGuard({ log: silent });

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import type { StdioSettings } from '@holdfast/mcp-client';
 import {
   fillPlaceholders,
   hasPlaceholderInAuthority,
@@ -9,7 +10,16 @@ import {
   type PlaceholderValues,
 } from './placeholders.js';
 import type { HttpSettings } from './server-settings.js';
-import { afterTest, stdioSettings } from './stdio/test-stdio.js';
+import { afterTest } from '../../../test/support/after-test.ts';
+
+const stdioSettings = (change: Partial<StdioSettings>): StdioSettings => ({
+  kind: 'stdio',
+  command: process.execPath,
+  args: [],
+  env: {},
+  envPolicy: 'allow-list',
+  ...change,
+});
 
 const values = (change: Partial<PlaceholderValues> = {}): PlaceholderValues => ({
   node: '/bin/node',

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Connection, ConnectionFault, naming } from '@holdfast/mcp-client';
 import { ensureError, type Principal } from '@holdfast/run';
-import { ConnectionFault, naming, type Connection } from './connection.js';
 
 /** Opens one connection: with the credentials of `principal` where callers have their own. */
 export type Open = (principal: Principal | null, signal: AbortSignal) => Promise<Connection>;

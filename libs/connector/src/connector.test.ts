@@ -2,16 +2,17 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { ChildGuard } from '@holdfast/mcp-client';
 import { freshRunId, laneOf, type UpstreamOutcome } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
 import { ScriptableUpstream, tool, type UpstreamScript } from '../../../test/servers/index.ts';
-import { ChildGuard } from './stdio/child-guard.js';
 import { Connector, NotOwner } from './connector.js';
 import type { Diagnostic } from './diagnostic.js';
 import { connectionOpener } from './open-connection.js';
 import { parseServers } from './parse-servers.js';
 import type { ServerSettings } from './server-settings.js';
-import { silent } from './test-log.js';
+import { silent } from '../../../test/support/log.ts';
+import { until } from '../../../test/support/until.ts';
 
 const closing: (() => Promise<unknown> | void)[] = [];
 
@@ -76,14 +77,6 @@ function startConnector(store: Store, servers: readonly ServerSettings[] | undef
     children.close();
   });
   return { connector, diagnostics, calls };
-}
-
-async function until<T>(look: () => Promise<T | undefined | false> | T | undefined | false): Promise<T> {
-  for (;;) {
-    const found = await look();
-    if (found !== undefined && found !== false) return found;
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 /** The bare names in the store, by id, once they are as they should be. */

@@ -1,3 +1,4 @@
+import { type Connection, type ConnectionFault, modernVersion, type Sent } from '@holdfast/mcp-client';
 import {
   endSpan,
   parseJson,
@@ -20,8 +21,6 @@ import {
   type ServerRules,
   type UpstreamTool,
 } from '@holdfast/tools';
-import type { Connection, ConnectionFault, Sent } from './connection.js';
-import { modernVersion } from './era.js';
 import type { Pool } from './pool.js';
 import { Turns } from './turns.js';
 

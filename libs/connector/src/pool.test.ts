@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Connection } from './connection.js';
+import type { Connection } from '@holdfast/mcp-client';
 import { Pool } from './pool.js';
 
 /** A connection that only knows whether it was closed. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import type { HttpSettings, StdioSettings } from './server-settings.js';
+import type { StdioSettings } from '@holdfast/mcp-client';
+import type { HttpSettings } from './server-settings.js';
 
 /**
  * SHA-256 in hex of what a server is: `type\nurl`, or `stdio\n` and the canonical JSON of

@@ -1,15 +1,13 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  ChildGuard,
-  connectionOpener,
-  Connector,
-  watchServersFile,
-  type Diagnostic,
-} from '@holdfast/mcp-client';
+import { ChildGuard } from '@holdfast/mcp-client';
 import type { Environment, Health, Metrics } from '@holdfast/ops';
 import type { Log } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
+import { Connector } from './connector.js';
+import type { Diagnostic } from './diagnostic.js';
+import { connectionOpener } from './open-connection.js';
+import { watchServersFile } from './servers-file.js';
 import type { ConnectingSettings } from './settings.js';
 
 export interface ConnectingParts {

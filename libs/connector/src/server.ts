@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Connection, ConnectionFault } from '@holdfast/mcp-client';
 import { ensureError, type Log, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
 import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
-import { ConnectionFault, type Connection } from './connection.js';
 import { listTools } from './listing.js';
 import type { Diagnostic } from './diagnostic.js';
 import { Pool, type Open } from './pool.js';

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
+import { ChildGuard } from '@holdfast/mcp-client';
 import { connectionOpener } from './open-connection.js';
 import { parseServers } from './parse-servers.js';
-import { ChildGuard } from './stdio/child-guard.js';
-import { silent } from './test-log.js';
+import { silent } from '../../../test/support/log.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-credentials-'));
 const children = new ChildGuard({ log: silent });

@@ -1,8 +1,13 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isPrivateName, isReservedName, type Environment } from './environment.js';
-import { ConnectionFault } from './connection.js';
-import type { HttpSettings, StdioSettings } from './server-settings.js';
+import {
+  ConnectionFault,
+  isPrivateName,
+  isReservedName,
+  type Environment,
+  type StdioSettings,
+} from '@holdfast/mcp-client';
+import type { HttpSettings } from './server-settings.js';
 
 /** What placeholders stand for in this deployment. */
 export interface PlaceholderValues {

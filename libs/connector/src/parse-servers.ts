@@ -1,11 +1,11 @@
 import { parseDocument } from 'yaml';
+import { isReservedName, type StdioSettings } from '@holdfast/mcp-client';
 import type { ApprovalMode } from '@holdfast/tools';
 import type { Diagnostic, DiagnosticRule } from './diagnostic.js';
-import { isReservedName } from './environment.js';
 import { hasPlaceholderInAuthority, placeholderProblem } from './placeholders.js';
 import { problemsOf, serverEntry, type ServerEntry } from './server-entry.js';
 import { serverKey } from './server-identity.js';
-import type { HttpSettings, ServerSettings, StdioSettings } from './server-settings.js';
+import type { HttpSettings, ServerSettings } from './server-settings.js';
 
 /** What a deployment allows, and what it takes where a server does not say. */
 export interface ServerLimits {

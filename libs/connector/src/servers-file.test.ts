@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import type { ServerLimits, ServerSet } from './parse-servers.js';
 import { watchServersFile } from './servers-file.js';
-import { afterTest, until } from './stdio/test-stdio.js';
+import { afterTest } from '../../../test/support/after-test.ts';
+import { until } from '../../../test/support/until.ts';
 
 const limits: ServerLimits = {
   stdioEnabled: true,

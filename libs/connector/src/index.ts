@@ -1,4 +1,5 @@
 export { Connecting, type ConnectingParts } from './connecting.js';
+export { Connector, NotOwner } from './connector.js';
 export {
   connectingSettings,
   connectorRules,
@@ -6,3 +7,4 @@ export {
   stdioOn,
   type ConnectingSettings,
 } from './settings.js';
+export { watchServersFile } from './servers-file.js';

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
+import { type Connection, ConnectionFault, naming } from '@holdfast/mcp-client';
 import { readListedTool, type UpstreamTool } from '@holdfast/tools';
-import { ConnectionFault, naming, type Connection } from './connection.js';
 
 export interface ListingLimits {
   readonly maxPages: number;

@@ -1,3 +1,4 @@
+import type { StdioSettings } from '@holdfast/mcp-client';
 import type { ServerRules } from '@holdfast/tools';
 
 /** One upstream server as an operator wrote it, checked and with its defaults (BEHAVIOURS §4a). Placeholders are still in it. */
@@ -31,14 +32,4 @@ export interface HttpSettings {
   readonly allowedHosts?: readonly string[];
   /** A module whose default export gives headers for a caller; then each caller has a connection of his own (BEHAVIOURS 121). */
   readonly credentialsModule?: string;
-}
-
-export interface StdioSettings {
-  readonly kind: 'stdio';
-  readonly command: string;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd?: string;
-  /** `allow-list`: a few harmless variables and its own; `scrub`: all but those that look like credentials. */
-  readonly envPolicy: 'allow-list' | 'scrub';
 }

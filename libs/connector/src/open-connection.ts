@@ -1,18 +1,21 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
+import {
+  aborted,
+  type ChildGuard,
+  connectHttp,
+  type Connection,
+  ConnectionFault,
+  connectLegacySse,
+  connectStdio,
+  type Era,
+  type GuardSettings,
+} from '@holdfast/mcp-client';
 import { ensureError, type Log, type Principal } from '@holdfast/run';
-import { aborted } from './aborted.js';
-import type { GuardSettings } from './http/address-guard.js';
-import type { ChildGuard } from './stdio/child-guard.js';
-import { ConnectionFault, type Connection } from './connection.js';
-import type { Era } from './era.js';
-import { connectHttp } from './http/http-connection.js';
-import { connectLegacySse } from './http/legacy-sse-connection.js';
 import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
 import { serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';
-import { connectStdio } from './stdio/stdio-connection.js';
 
 /** What connections of a deployment have in common. */
 export interface Deployment {

@@ -1,7 +1,0 @@
-export {
-  toolModules,
-  workerRules,
-  workerSettings,
-  workingSettings,
-  type WorkingSettings,
-} from './settings.js';
