@@ -26,19 +26,16 @@ export interface Service<S extends SettingsSpec> {
   readonly tracing: Tracing;
 }
 
+export type ServiceOptions = Pick<LogOptions, 'name' | 'destination'> & {
+  readonly version: string;
+  readonly rules?: readonly SettingsRule[];
+};
+
 /** Reads the settings and sets up what tells of a service. @throws ConfigError listing every problem */
 export async function beginService<S extends SettingsSpec & { readonly logLevel: Setting<LogLevel> }>(
   spec: S,
   env: Environment,
-  {
-    name,
-    destination,
-    version,
-    rules = [],
-  }: Pick<LogOptions, 'name' | 'destination'> & {
-    readonly version: string;
-    readonly rules?: readonly SettingsRule[];
-  },
+  { name, destination, version, rules = [] }: ServiceOptions,
 ): Promise<Service<S>> {
   const settings = readSettings(spec, env, rules);
   const log = createLogger({
