@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { parse, parseAllDocuments } from './foreign.ts';
+import { applyPatch, parse, parseAllDocuments } from './foreign.ts';
 import { helmPath } from './install.ts';
 
 export const root = join(import.meta.dirname, '../..');
@@ -22,17 +22,23 @@ export const least = [
   'auth.apiKeys.existingSecret=keys',
 ];
 
-const goldenFolder = join(root, 'test/helm/golden');
+export const goldenFolder = join(root, 'test/helm/golden');
 
-/** Where the golden render of a set-up is; `least` is that of what must be enough. */
+/** Where the golden render of a set-up is: `least` as a whole, the others as their difference from it. */
 export function goldenPath(setup: string): string {
-  return join(goldenFolder, `${setup}.yaml`);
+  return join(goldenFolder, setup === 'least' ? 'least.yaml' : `${setup}.diff`);
 }
 
 /** Every set-up as it was last rendered, by name: a test of its own sees to it that this is what helm renders now. */
 export function goldenSetups(): ReadonlyMap<string, readonly KubernetesObject[]> {
-  const names = ['least', ...setups.keys()];
-  return new Map(names.map((name) => [name, objectsOf(readFileSync(goldenPath(name), 'utf8'))]));
+  const least = readFileSync(goldenPath('least'), 'utf8');
+  const others = [...setups.keys()].map((name) => {
+    const manifests = applyPatch(least, readFileSync(goldenPath(name), 'utf8'));
+    if (manifests === false)
+      throw new Error(`${goldenPath(name)} does not fit least.yaml: npm run helm -- --update`);
+    return [name, objectsOf(manifests)] as const;
+  });
+  return new Map([['least', objectsOf(least)], ...others]);
 }
 
 export interface Container {

@@ -42,3 +42,17 @@ export interface PromNode {
 export const { parser: promql } = (await from('@prometheus-io/lezer-promql')) as {
   parser: { parse(text: string): { iterate(spec: { enter(node: PromNode): void }): void } };
 };
+
+/** The unified difference of two texts, and how it is applied. */
+export const { createTwoFilesPatch, applyPatch } = (await from('diff')) as {
+  createTwoFilesPatch(
+    oldName: string,
+    newName: string,
+    oldText: string,
+    newText: string,
+    oldHeader?: string,
+    newHeader?: string,
+    options?: { readonly context: number },
+  ): string;
+  applyPatch(text: string, patch: string): string | false;
+};

@@ -1,9 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import {
   chart,
-  goldenPath,
+  goldenFolder,
   helm,
   least,
   objectsOf,
@@ -16,12 +16,9 @@ import {
   type KubernetesObject,
 } from './chart.ts';
 import { structuralProblems, valueProblems } from './structure.ts';
-import { goldens, written } from './written.ts';
+import { goldenFiles, goldens, written } from './written.ts';
 
-const golden = goldens();
-const rendered = new Map(
-  [...golden].map(([path, manifests]) => [basename(path, '.yaml'), objectsOf(manifests)] as const),
-);
+const rendered = new Map([...goldens()].map(([name, manifests]) => [name, objectsOf(manifests)] as const));
 
 test('every set-up passes helm lint --strict', () => {
   const files = [...setups.values()];
@@ -56,11 +53,12 @@ test('a Kubernetes without the sleep of preStop is refused', () => {
 });
 
 test('what is written from something else is up to date; npm run helm -- --update writes it', () => {
+  const golden = goldenFiles();
   for (const [path, text] of [...written(), ...golden]) {
     const kept = existsSync(path) ? readFileSync(path, 'utf8') : '';
     expect({ path, text: kept }).toEqual({ path, text });
   }
-  const there = globSync(goldenPath('*'));
+  const there = globSync(join(goldenFolder, '*'));
   expect(there.sort()).toEqual([...golden.keys()].sort());
 });
 

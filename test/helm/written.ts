@@ -9,7 +9,7 @@ import { gatewaySettings } from '@holdfast/gateway';
 import { describeSettings, type SettingRow } from '@holdfast/ops';
 import { workerSettings } from '@holdfast/engine';
 import { chart, goldenPath, least, render, root, setups, type ServiceName } from './chart.ts';
-import { isMap, parseDocument, type YamlMap } from './foreign.ts';
+import { createTwoFilesPatch, isMap, parseDocument, type YamlMap } from './foreign.ts';
 
 export const settingsOf = {
   gateway: describeSettings(gatewaySettings),
@@ -39,11 +39,24 @@ export function written(): Map<string, string> {
   return files;
 }
 
-/** Golden renders: path to manifests, without what is made anew at each render. */
+/** Golden renders: path to the least set-up as a whole, and to every other as its difference from that. */
+export function goldenFiles(): Map<string, string> {
+  const whole = goldens();
+  const base = whole.get('least')!;
+  return new Map([...whole].map(([name, text]) => [goldenPath(name), goldenText(name, text, base)]));
+}
+
+/** Every set-up as helm renders it now, by name, without what is made anew at each render. */
 export function goldens(): Map<string, string> {
-  const files = new Map([[goldenPath('least'), golden(...least)]]);
-  for (const [name, path] of setups) files.set(goldenPath(name), golden('--values', path));
+  const files = new Map([['least', golden(...least)]]);
+  for (const [name, path] of setups) files.set(name, golden('--values', path));
   return files;
+}
+
+function goldenText(name: string, text: string, base: string): string {
+  return name === 'least'
+    ? text
+    : createTwoFilesPatch('least', name, base, text, undefined, undefined, { context: 1 });
 }
 
 function golden(...args: readonly string[]): string {
@@ -132,7 +145,7 @@ function commentOf(map: YamlMap, index: number): string | undefined {
 
 /** Writes it all: first what helm itself reads. */
 export function update(): void {
-  for (const make of [written, goldens]) {
+  for (const make of [written, goldenFiles]) {
     for (const [path, text] of make()) {
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, text);
