@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { ChildGuard } from '@holdfast/mcp-client';
-import { freshRunId, laneOf, type UpstreamOutcome } from '@holdfast/run';
+import { freshRunId, laneOf, type Log, type UpstreamOutcome } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
 import { ScriptableUpstream, tool, type UpstreamScript } from '../../../test/servers/index.ts';
 import { Connector, NotOwner } from './connector.js';
@@ -11,7 +11,7 @@ import type { Diagnostic } from './diagnostic.js';
 import { connectionOpener } from './open-connection.js';
 import { parseServers } from './parse-servers.js';
 import type { ServerSettings } from './server-settings.js';
-import { silent } from '../../../test/support/log.ts';
+import { recordingLog, silent } from '../../../test/support/log.ts';
 import { until } from '../../../test/support/until.ts';
 
 const closing: (() => Promise<unknown> | void)[] = [];
@@ -50,7 +50,12 @@ interface Seen {
   readonly calls: string[];
 }
 
-function startConnector(store: Store, servers: readonly ServerSettings[] | undefined, leaseMs = 3_000): Seen {
+function startConnector(
+  store: Store,
+  servers: readonly ServerSettings[] | undefined,
+  leaseMs = 3_000,
+  log: Log = silent,
+): Seen {
   const diagnostics: Diagnostic[] = [];
   const calls: string[] = [];
   const children = new ChildGuard({ log: silent });
@@ -66,7 +71,7 @@ function startConnector(store: Store, servers: readonly ServerSettings[] | undef
       version: '1',
       log: silent,
     }),
-    log: silent,
+    log,
     observer: { called: ({ server, outcome }) => calls.push(`${server} ${outcome}`), connected() {} },
     diagnose: (diagnostic) => diagnostics.push(diagnostic),
   });
@@ -206,6 +211,42 @@ describe('the dispatch mark', () => {
     });
     expect(await store.runs.dispatch(another)).toBe('won');
   });
+});
+
+test('G05: a result with a wrong block is recorded with all else, the call succeeds, and one line of the log says so', async () => {
+  const content = [
+    { type: 'text', text: 'paid' },
+    { type: 'image', data: 'HIJACK!', mimeType: 'image/png' },
+  ];
+  const result = { content, structuredContent: [1, 2], vendor: 7, isError: null };
+  const definition = { name: 'echo', inputSchema: { type: 'object' } };
+  const [store, upstream] = [await openMemory(), await startUpstream({ pages: [[{ definition, result }]] })];
+  const { lines, log } = recordingLog();
+  const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }), 3_000, log);
+  const key = await keyOf(store);
+  const outcome = (await call(connector, key, await claimOne(store, key))) as {
+    result: string;
+    error?: string;
+  };
+  expect(outcome).toMatchObject({ kind: 'ran' });
+  expect(outcome.error).toBeUndefined();
+  expect(JSON.parse(outcome.result)).toEqual({
+    content: [content[0], { type: 'text', text: '[image: image/png; its data is not base64]' }],
+    structuredContent: [1, 2],
+    vendor: 7,
+  });
+  const said = lines.filter(({ message }) => message === 'parts of a result were replaced');
+  expect(said).toEqual([
+    {
+      message: expect.anything(),
+      fields: {
+        server: 'up',
+        tool: 'echo',
+        runId: expect.stringMatching(/^r0_/),
+        flaws: ['content[1].data is not base64'],
+      },
+    },
+  ]);
 });
 
 describe('ownership', () => {

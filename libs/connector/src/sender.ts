@@ -7,6 +7,7 @@ import {
   traceOf,
   withTrace,
   type CallErrorName,
+  type Log,
   type Span,
   type UpstreamOutcome,
   type UpstreamRequest,
@@ -33,6 +34,7 @@ export interface SendParts {
   readonly rules: ServerRules;
   /** The tool as the server publishes it now; undefined when it does not. */
   readonly toolOf: (name: string) => UpstreamTool | undefined;
+  readonly log: Log;
 }
 
 export interface CallOptions extends UpstreamWaiter {
@@ -105,7 +107,7 @@ export class Sender {
   }
 
   async #send(request: UpstreamRequest, options: CallOptions): Promise<UpstreamOutcome> {
-    const { pool, name, toolOf, rules } = this.#parts;
+    const { pool, name, toolOf } = this.#parts;
     let isMarked = false;
     const beforeSend = async (): Promise<void> => {
       if (!isMarked) options.assertOwned();
@@ -168,7 +170,7 @@ export class Sender {
       }
       switch (sent.kind) {
         case 'result':
-          return ended(name, tool, rules, sent.result);
+          return this.#ended(request, tool, sent.result);
         case 'error':
           return refused('MCPToolError', `${name} answered with error ${sent.code}: ${sent.message}`);
         case 'status': {
@@ -198,6 +200,25 @@ export class Sender {
           return { kind: 'unknown', why: sent.why, message: `${name}: ${sent.reason}` };
       }
     }
+  }
+
+  /** What came as a result ran, whatever it looks like, so nothing is sent again because of it. */
+  #ended(
+    { runId }: UpstreamRequest,
+    { name: tool, outputSchema }: UpstreamTool,
+    raw: unknown,
+  ): UpstreamOutcome {
+    const { id, name, rules, log } = this.#parts;
+    const checkOutput =
+      outputSchema && rules.resultMode === 'passthrough' ? checkOf(outputSchema) : undefined;
+    const recorded = recordUpstreamResult(raw, { ...rules, checkOutput });
+    if (recorded.kind === 'malformed') {
+      const error = `${name} answered with what is no tool result: ${recorded.problem}`;
+      return { kind: 'ran', result: '{"content":[]}', error };
+    }
+    const { result, error, flaws } = recorded;
+    if (flaws.length > 0) log.warn({ server: id, tool, runId, flaws }, 'parts of a result were replaced');
+    return { kind: 'ran', result, ...(error !== undefined && { error }) };
   }
 }
 
@@ -255,23 +276,6 @@ function errorTypeOf(sent: Sent): string | undefined {
     case 'not-sent':
       return sent.kind;
   }
-}
-
-/** A result that is none ran all the same, so nothing is sent again because of it. */
-function ended(
-  name: string,
-  { outputSchema }: UpstreamTool,
-  rules: ServerRules,
-  raw: unknown,
-): UpstreamOutcome {
-  const checkOutput = outputSchema && rules.resultMode === 'passthrough' ? checkOf(outputSchema) : undefined;
-  const recorded = recordUpstreamResult(raw, { ...rules, checkOutput });
-  if (recorded.kind === 'malformed') {
-    const error = `${name} answered with what is no tool result: ${recorded.problem}`;
-    return { kind: 'ran', result: '{"content":[]}', error };
-  }
-  const { result, error } = recorded;
-  return { kind: 'ran', result, ...(error !== undefined && { error }) };
 }
 
 const checks = new WeakMap<JsonSchema, SchemaCheck>();

@@ -74,6 +74,7 @@ export class UpstreamServer {
       name: entry.name,
       rules: entry.rules,
       toolOf: (name) => this.#tools.get(name),
+      log: parts.log,
     });
   }
 

@@ -22,59 +22,40 @@ const carried = {
 };
 const contents = { uri: z.string(), mimeType: z.string().optional(), _meta: anyObject.optional() };
 
-/** The blocks of MCP (schema, ContentBlock), by their type. */
-function blocksWith(base64: z.ZodType<string>) {
-  return {
-    text: z.looseObject({ type: z.literal('text'), text: z.string(), ...carried }),
-    image: z.looseObject({ type: z.literal('image'), data: base64, mimeType: z.string(), ...carried }),
-    audio: z.looseObject({ type: z.literal('audio'), data: base64, mimeType: z.string(), ...carried }),
-    resource_link: z.looseObject({
-      type: z.literal('resource_link'),
-      uri: z.string(),
-      name: z.string(),
-      title: z.string().optional(),
-      description: z.string().optional(),
-      mimeType: z.string().optional(),
-      size: z.number().optional(),
-      ...carried,
-    }),
-    resource: z.looseObject({
-      type: z.literal('resource'),
-      resource: z.union([
-        z.looseObject({ ...contents, text: z.string() }),
-        z.looseObject({ ...contents, blob: base64 }),
-      ]),
-      ...carried,
-    }),
-  };
-}
+const base64 = z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/, 'must be base64');
 
-const ours = blocksWith(z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/, 'must be base64'));
-/** Encoders of others break lines, and hosts take that. */
-const theirs = blocksWith(z.string().regex(/^[A-Za-z0-9+/=\s]*$/, 'must be base64'));
-
-const resultOf = <Block extends z.ZodType>(block: Block) =>
+/** The blocks of MCP (schema, ContentBlock). */
+const block = z.discriminatedUnion('type', [
+  z.looseObject({ type: z.literal('text'), text: z.string(), ...carried }),
+  z.looseObject({ type: z.literal('image'), data: base64, mimeType: z.string(), ...carried }),
+  z.looseObject({ type: z.literal('audio'), data: base64, mimeType: z.string(), ...carried }),
   z.looseObject({
-    content: z.array(block),
-    structuredContent: anyObject.optional(),
-    _meta: anyObject.optional(),
-    isError: z.boolean().optional(),
-  });
+    type: z.literal('resource_link'),
+    uri: z.string(),
+    name: z.string(),
+    title: z.string().optional(),
+    description: z.string().optional(),
+    mimeType: z.string().optional(),
+    size: z.number().optional(),
+    ...carried,
+  }),
+  z.looseObject({
+    type: z.literal('resource'),
+    resource: z.union([
+      z.looseObject({ ...contents, text: z.string() }),
+      z.looseObject({ ...contents, blob: base64 }),
+    ]),
+    ...carried,
+  }),
+]);
 
 /** The result that a tool of ours makes itself (MCP schema, CallToolResult). */
-export const toolResult = resultOf(
-  z.discriminatedUnion('type', [ours.text, ours.image, ours.audio, ours.resource_link, ours.resource]),
-);
-
-/** The blocks of an upstream's result. A kind that we have not heard of is for the host to know. */
-export const upstreamContent = z.array(
-  z.looseObject({ type: z.string() }).check((ctx) => {
-    const { type } = ctx.value;
-    if (!Object.hasOwn(theirs, type)) return;
-    const { error } = theirs[type as keyof typeof theirs].safeParse(ctx.value);
-    for (const issue of error?.issues ?? []) ctx.issues.push({ ...issue, input: undefined } as never);
-  }),
-);
+export const toolResult = z.looseObject({
+  content: z.array(block),
+  structuredContent: anyObject.optional(),
+  _meta: anyObject.optional(),
+  isError: z.boolean().optional(),
+});
 
 /** What is wrong with a value, path first, in words that quote nothing of it; undefined when it fits. */
 export function contentProblem(schema: z.ZodType, value: unknown): string | undefined {

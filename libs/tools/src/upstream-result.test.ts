@@ -12,7 +12,12 @@ const recorded = (raw: unknown, change: Partial<UpstreamResultRules> = {}) => {
   const given = recordUpstreamResult(raw, rules);
   if (given.kind === 'malformed') throw new Error(given.problem);
   expect(Buffer.byteLength(given.result)).toBeLessThanOrEqual(rules.maxResultBytes);
-  return { text: given.result, error: given.error, ...(JSON.parse(given.result) as Result) };
+  return {
+    text: given.result,
+    error: given.error,
+    flaws: given.flaws,
+    ...(JSON.parse(given.result) as Result),
+  };
 };
 interface Result {
   readonly content: readonly Record<string, unknown>[];
@@ -50,6 +55,7 @@ describe('passed on', () => {
         content: four,
         structuredContent: { b: 1, a: 2 },
         _meta: { 'vendor/key': [1], plain: null },
+        other: 1,
       }),
     );
     expect(recorded(result).error).toBeUndefined();
@@ -92,11 +98,43 @@ describe('passed on', () => {
   test.each([
     [{}, []],
     [{ content: null, structuredContent: null, _meta: null, isError: null }, []],
-    [{ content: [], structuredContent: [2, 1] }, [text('[2,1]')]],
-    [{ content: [text('x')], structuredContent: 7 }, [text('x')]],
-  ])('is what hosts of every era take, of %j', (raw, content) => {
+  ])('is an empty result, of %j', (raw, content) => {
     const { text: json, error } = recorded(raw);
     expect([JSON.parse(json), error]).toEqual([{ content }, undefined]);
+  });
+});
+
+test.each([[[2, 1]], [[]], [7], [0], ['x'], [''], [false]])(
+  'G06: structured content %j is recorded as it came, beside whatever text',
+  (structuredContent) => {
+    for (const content of [[], [text('x')]]) {
+      const { text: json, error, flaws } = recorded({ content, structuredContent });
+      expect([JSON.parse(json), error, flaws]).toEqual([{ content, structuredContent }, undefined, []]);
+    }
+    const big = '{"content":[],"structuredContent":[9007199254740993]}';
+    expect(recorded(parseJson(big)).text).toBe(big);
+  },
+);
+
+test('G56: fields that nobody here knows are recorded as they came, but for those that ask a host for something', () => {
+  const unknown = { vendor: { a: null, n: 1 }, ttlMs: 5, '': [] };
+  const asking = { requestState: 'x', inputRequests: {}, task: {}, taskId: 't', resultType: 'complete' };
+  const _meta = { 'vendor/a': [1], b: null };
+  const block = { type: 'text', text: 'a', annotations: { x: 1 }, _meta, more: { y: null } };
+  const given = recorded({ content: [block], _meta, ...unknown, ...asking });
+  expect(JSON.parse(given.text)).toEqual({ content: [block], _meta, ...unknown });
+  expect(recorded({ content: [], vendor: 1 }, { resultMode: 'text' })).not.toHaveProperty('vendor');
+  const deep = JSON.parse('['.repeat(5_000) + ']'.repeat(5_000)) as unknown;
+  const flat = recorded({
+    content: [text('a')],
+    structuredContent: { deep },
+    _meta: { deep },
+    deep,
+    vendor: 1,
+  });
+  expect(JSON.parse(flat.text)).toEqual({
+    content: [text('[structured content left out: nested deeper than 200 levels]'), text('a')],
+    vendor: 1,
   });
 });
 
@@ -234,6 +272,23 @@ describe('F35 what is larger than is kept', () => {
     );
   });
 
+  test('G67: text that fits is kept beside structured content that does not, of a tool with an output schema too', () => {
+    const checkOutput = compileSchema({ type: 'object', required: ['n'] });
+    const rows = { n: 1, rows: 'x'.repeat(100_000) };
+    const given = { content: [text('12 rows'), four[1], text('all fine')], structuredContent: rows };
+    const { content, error } = recorded(given, { maxResultBytes, checkOutput });
+    expect(content.slice(1)).toEqual(given.content);
+    expect(error).toMatch(
+      /^the structured content is \d+ bytes long, and 65536 are kept\n12 rows\nall fine$/,
+    );
+    // What breaks the schema, or is missing, costs no text either.
+    const broken = recorded({ content: [text('12 rows')], structuredContent: {} }, { checkOutput });
+    expect(broken.error).toMatch(/does not fit the output schema.*\n12 rows$/);
+    expect(recorded({ content: [text('12 rows')] }, { checkOutput }).error).toMatch(
+      /no structured content.*\n12 rows$/,
+    );
+  });
+
   test('leaves out meta without end, and the last of blocks without end', () => {
     const content = Array.from({ length: 10_000 }, (_, i) => text(`${i}`));
     const result = recorded({ content, _meta: { a: 'x'.repeat(1e6) } }, { maxResultBytes });
@@ -250,42 +305,19 @@ describe('F35 what is larger than is kept', () => {
   });
 });
 
-describe('what is no result is malformed, and nothing of it is repeated', () => {
-  const deep = JSON.parse('['.repeat(5_000) + ']'.repeat(5_000)) as unknown;
-  test.each<[string, unknown, RegExp]>([
-    ['no object', 'HIJACK', /^the result is no object/],
-    ['null', null, /no object/],
-    ['a list', [], /no object/],
-    ['a number', parseJson('9007199254740993'), /no object/],
-    ['content that is no list', { content: 'HIJACK' }, /content is malformed/],
-    ['a block that is no object', { content: ['HIJACK'] }, /content is malformed: \[0\]/],
-    ['a block without a type', { content: [{}] }, /\[0\]\.type/],
-    ['a text without its text', { content: [text('a'), { type: 'text' }] }, /\[1\]\.text/],
-    [
-      'an image that is no base64',
-      { content: [{ type: 'image', data: 'HIJACK!', mimeType: 'x' }] },
-      /\[0\]\.data: must be base64/,
-    ],
-    ['a resource of nothing', { content: [{ type: 'resource', resource: { uri: 'u' } }] }, /\[0\]\.resource/],
-    ['isError that is no boolean', { content: [], isError: 'HIJACK' }, /isError is no boolean/],
-    ['_meta that is no object', { content: [], _meta: 'HIJACK' }, /_meta is no object/],
-    [
-      'another type of result',
-      { resultType: 'input_required', inputRequests: {} },
-      /of a type that was not asked for/,
-    ],
-    ['nesting without end', { content: [], structuredContent: { deep } }, /nested deeper than 200 levels/],
-  ])('%s', (_title, raw, problem) => {
-    // prettier-ignore
-    const rules: UpstreamResultRules = { resultMode: 'text', maxResultBytes: 4096 };
-    const given = recordUpstreamResult(raw, rules) as { kind: string; problem: string };
-    expect(given).toEqual({ kind: 'malformed', problem: expect.stringMatching(problem) });
-    expect(given.problem).not.toMatch(/HIJACK/);
-  });
+test.each(['input_required', 'task', 'HIJACK'])(
+  'a result of type %s that nobody asked for is malformed',
+  (resultType) => {
+    const given = recordUpstreamResult(
+      { resultType, inputRequests: {} },
+      { resultMode: 'text', maxResultBytes: 4096 },
+    );
+    expect(given).toEqual({ kind: 'malformed', problem: 'the result is of a type that was not asked for' });
+  },
+);
 
-  test('base64 without end is judged in one go', () => {
-    const data = `${' '.repeat(1e6)}!`;
-    const given = recordUpstreamResult({ content: [{ type: 'image', data, mimeType: 'x' }] }, { resultMode: 'text', maxResultBytes: 4096 }); // prettier-ignore
-    expect(given.kind).toBe('malformed');
-  });
+test('base64 without end is judged in one go', () => {
+  const data = `${' '.repeat(1e6)}!`;
+  const { content } = recorded({ content: [{ type: 'image', data, mimeType: 'x' }] });
+  expect(content[0]!['text']).toBe('[image: x; its data is not base64]');
 });
