@@ -1,18 +1,17 @@
 /** `npm run sizing`: what one gateway, one worker and one connector carry on this machine, on a Postgres of its own. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startPostgres, startUpstreamProcess, tool } from '../servers/index.ts';
 import { Fleet, keys } from '../system/fleet.ts';
 import { stopEverything, until } from '../system/service.ts';
+import { rawCall } from './raw-call.ts';
 
 const inFlight = 64;
 const seconds = 8;
 const waitingCalls = 2_000;
 const reader = { definition: { annotations: { readOnlyHint: true } } };
 
-const agent = new Agent({ keepAlive: true });
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const postgres = await startPostgres();
 const upstream = await startUpstreamProcess({ pages: [[tool('look', reader), tool('pay')]] });
@@ -112,36 +111,8 @@ async function measure(name: string, args: object): Promise<Measured> {
   };
 }
 
-/** One call of a host on 2026-07-28 over a kept connection. */
-function call(name: string, args: object): Promise<string> {
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientCapabilities': {},
-  };
-  const params = { name, arguments: args, _meta: meta };
-  return new Promise((resolve, reject) => {
-    const req = request(
-      fleet.url(),
-      {
-        method: 'POST',
-        agent,
-        headers: {
-          'content-type': 'application/json',
-          accept: 'application/json',
-          authorization: `Bearer ${keys.desk}`,
-          'mcp-protocol-version': '2026-07-28',
-          'mcp-method': 'tools/call',
-          'mcp-name': name,
-        },
-      },
-      (res) => {
-        let text = '';
-        res.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-        res.on('error', reject).on('end', () => resolve(text));
-      },
-    );
-    req.on('error', reject).end(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }));
-  });
+async function call(name: string, args: object): Promise<string> {
+  return (await rawCall(fleet.url(), keys.desk, name, args)).text;
 }
 
 async function waiting(): Promise<number> {
