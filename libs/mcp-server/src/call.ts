@@ -19,7 +19,6 @@ import {
   traceOf,
   type Arguments,
   type CallError,
-  type CallErrorName,
   type FinishedRun,
   type Log,
   type NewRun,
@@ -38,8 +37,10 @@ import type { ServedTool, ToolCatalogue } from './catalogue.js';
 import type { CallObserver } from './observer.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
+import { markOf, type CallAnswer } from './call-result.js';
+import { metaOf, type HostRequest } from './message.js';
 import type { HandedCall, ResumePoint } from './request-state.js';
-import { callFailure, callResult, codes, markOf, ProtocolRefusal, type RequestId } from './wire-errors.js';
+import { codes, faultOf, internalError, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
 export interface HookRequest {
@@ -78,22 +79,30 @@ export interface Waiter {
   readonly canComeBack: boolean;
 }
 
-/** One `tools/call`, whatever era or transport it came by. */
-export interface Call extends Waiter {
-  readonly id: RequestId;
-  readonly name: unknown;
-  /** As `parseJson` read them. */
-  readonly arguments: unknown;
-  readonly meta: Readonly<Record<string, unknown>> | undefined;
+/** Who sends a request, and how: all that its message does not say. */
+export interface Sender extends Waiter {
   readonly principal: Principal | null;
   /** What the headers of its request say, where it came by HTTP; its `_meta` goes before. */
   readonly trace?: TraceContext | undefined;
   /** The revision that its host speaks, where it says so. */
   readonly protocolVersion?: string | undefined;
-  /** A call that another gateway handed over: the run that answers it. */
-  readonly handed?: HandedCall;
   /** The run is accepted; from here on it is durable. */
   readonly onRun?: (run: Run) => void;
+}
+
+/** One `tools/call`, whatever era or transport it came by. */
+export interface Call extends Sender {
+  readonly id: RequestId;
+  readonly name: unknown;
+  /** As `parseJson` read them. */
+  readonly arguments: unknown;
+  readonly meta: Readonly<Record<string, unknown>> | undefined;
+  /** A call that another gateway handed over: the run that answers it. */
+  readonly handed?: HandedCall | undefined;
+}
+
+export function callOf({ id, params }: HostRequest, sender: Sender): Call {
+  return { ...sender, id, name: params['name'], arguments: params['arguments'], meta: metaOf(params) };
 }
 
 /** A call cannot be waited for any longer because its host has gone. */
@@ -137,8 +146,7 @@ interface Accepted {
 
 /**
  * The path of a tool call through a gateway (BEHAVIOURS R1): token rules, the caller's own run,
- * the tool, its arguments, submit, wait. The answer is a `CallToolResult` as JSON text; a call
- * that is no tool's failure throws `ProtocolRefusal`.
+ * the tool, its arguments, submit, wait. A call that is no tool's failure throws `ProtocolRefusal`.
  */
 export class Calls {
   readonly #parts: CallsParts;
@@ -154,27 +162,25 @@ export class Calls {
     this.#leaving.abort();
   }
 
-  /** @throws ProtocolRefusal, HostGone, HandedOver, or a fault of ours */
-  async call(call: Call): Promise<string> {
+  /** @throws ProtocolRefusal, HostGone, HandedOver, or a fault of ours before the call has a run */
+  async call(call: Call): Promise<CallAnswer> {
     const { observer } = this.#parts;
     const startedAt = performance.now();
     observer.callStarted();
     const span = spanOf(call);
     let outcome: Outcome | 'left' = 'unknown';
     let errorType: string | undefined;
-    const refuse = (error: CallError): string => {
-      outcome = error.outcome;
-      errorType = error.name;
-      return callFailure(error, { listsOutput: this.listsOutput(call.name) });
-    };
     try {
       const accepted = await this.#accept(call, traceOf(span));
-      if ('error' in accepted) return refuse(accepted.error);
-      this.#tell(accepted, span);
-      call.onRun?.(accepted.run);
-      const answer = await this.#answer(accepted, call);
-      ({ outcome, error: errorType } = answer);
-      return answer.json;
+      let answer: CallAnswer;
+      if ('error' in accepted) answer = this.failed(call.name, accepted.error);
+      else {
+        this.#tell(accepted, span);
+        call.onRun?.(accepted.run);
+        answer = await this.#answer(accepted, call);
+      }
+      ({ outcome, name: errorType } = answer.kind === 'failed' ? answer.error : ranWell);
+      return answer;
     } catch (error) {
       if (error instanceof HostGone) outcome = 'left';
       else if (error instanceof HandedOver) outcome = 'pending';
@@ -202,14 +208,19 @@ export class Calls {
     );
   }
 
+  /** The failure of a call that made no run. */
+  failed(name: unknown, error: CallError): CallAnswer {
+    return { kind: 'failed', error, listsOutput: this.#listsOutput(name) };
+  }
+
   /** Whether hosts hold the results of a tool of that name, as far as it is known here, against an output schema. */
-  listsOutput(name: unknown): boolean {
+  #listsOutput(name: unknown): boolean {
     return typeof name === 'string' && this.#parts.catalogue.lastSeen(name)?.listsOutput === true;
   }
 
   /** Takes up a broken stream: what the run reported since, then its result. */
-  async resume(run: Run, from: ResumePoint, waiter: Waiter): Promise<string> {
-    return (await this.#answer({ run, as: 'same', from }, waiter)).json;
+  resume(run: Run, from: ResumePoint, waiter: Waiter): Promise<CallAnswer> {
+    return this.#answer({ run, as: 'same', from }, waiter);
   }
 
   async #accept(
@@ -350,15 +361,21 @@ export class Calls {
     return { run, as: 'repeat' };
   }
 
-  async #answer(
-    accepted: Accepted,
-    waiter: Waiter,
-  ): Promise<{ json: string; outcome: Outcome; error: CallErrorName | undefined }> {
+  async #answer(accepted: Accepted, waiter: Waiter): Promise<CallAnswer> {
     const { run } = accepted;
     const reattached = accepted.as === 'repeat';
-    const ended = await this.#wait(accepted, waiter);
+    const hasToken = run.id.startsWith('r1_');
+    let ended: FinishedRun | 'too long';
+    try {
+      ended = await this.#wait(accepted, waiter);
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === undefined || fault instanceof HostGone || fault instanceof HandedOver) throw error;
+      this.#parts.log.error({ runId: run.id, err: fault }, 'call failed');
+      const facts = { name: 'InternalError', message: internalError, outcome: 'pending' } as const;
+      return this.#failedRun({ ...facts, retryable: hasToken }, run, reattached);
+    }
     if (ended === 'too long') {
-      const hasToken = run.id.startsWith('r1_');
       const comeBack = hasToken
         ? 'Call again with the same idempotency_key to get its result'
         : `It carried no idempotency_key, so its result is only at /api/runs/${run.id}`;
@@ -369,25 +386,18 @@ export class Calls {
         retryable: hasToken,
       } as const;
       const latest = await this.#parts.store.runs.get(run.id).catch(() => undefined);
-      return {
-        json: this.#failure(error, latest ?? run, reattached),
-        outcome: 'pending',
-        error: 'WaitTimeout',
-      };
+      return this.#failedRun(error, latest ?? run, reattached);
     }
-    if (ended.state === 'succeeded') {
-      const json = callResult(ended.result, markOf(ended, reattached));
-      return { json, outcome: 'ran', error: undefined };
-    }
-    const { outcome, name } = ended.error;
-    return { json: this.#failure(ended.error, ended, reattached), outcome, error: name };
+    return ended.state === 'succeeded'
+      ? { kind: 'recorded', result: ended.result, mark: markOf(ended, reattached) }
+      : this.#failedRun(ended.error, ended, reattached);
   }
 
-  #failure(error: CallError, run: Run, reattached: boolean): string {
+  #failedRun(error: CallError, run: Run, reattached: boolean): CallAnswer {
     // A tool that is gone may still be listed at the host, with whatever output schema it had.
     const isGone = run.upstream !== undefined && this.#parts.catalogue.lastSeen(run.tool) === undefined;
-    const listsOutput = isGone || this.listsOutput(run.tool);
-    return callFailure(error, { mark: markOf(run, reattached), listsOutput });
+    const listsOutput = isGone || this.#listsOutput(run.tool);
+    return { kind: 'failed', error, mark: markOf(run, reattached), listsOutput };
   }
 
   async #wait(
@@ -480,6 +490,7 @@ export class Calls {
 }
 
 const tooLong = new Error('the wait limit passed');
+const ranWell = { outcome: 'ran', name: undefined } as const;
 
 function hookRequest({ id, meta, principal }: Call): HookRequest {
   return { id, _meta: meta, principal: principal?.id ?? null };
@@ -492,7 +503,7 @@ function targetOf(
   workflow: string,
 ): Pick<NewRun, 'workflow' | 'definition' | 'upstream'> {
   if (tool.kind === 'local') return { workflow, definition: tool.definition.digest };
-  const passedOn = passedOnMeta(objectOf(meta));
+  const passedOn = passedOnMeta(meta ?? {});
   return {
     workflow: laneOf(tool.server.key),
     definition: '',
@@ -505,17 +516,11 @@ function targetOf(
   };
 }
 
-/** Whatever a host sent as its `_meta`. */
-function objectOf(meta: unknown): Readonly<Record<string, unknown>> {
-  const isObject = typeof meta === 'object' && meta !== null && !Array.isArray(meta);
-  return isObject ? (meta as Readonly<Record<string, unknown>>) : {};
-}
-
 /** The step of a call at this gateway, in the trace of its host: what its `_meta` says, else its headers (F32, F198). */
 function spanOf({ meta, trace, protocolVersion }: Call): Span {
   return startSpan('tools/call', {
     kind: 'server',
-    parent: readTraceContext(objectOf(meta)) ?? trace,
+    parent: readTraceContext(meta ?? {}) ?? trace,
     attributes: {
       'mcp.method.name': 'tools/call',
       'gen_ai.operation.name': 'execute_tool',

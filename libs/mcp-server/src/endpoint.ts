@@ -125,7 +125,7 @@ export class McpEndpoint {
 
   async close(): Promise<void> {
     this.#legacy.close();
-    await this.#modern.close();
+    this.#modern.close();
     this.#sessions.stop();
     this.#catalogue.close();
     this.#watch.close();

@@ -9,22 +9,16 @@ import {
   type Run,
 } from '@holdfast/run';
 import type { Session, Store } from '@holdfast/store';
-import { HandedOver, HostGone, type Calls } from './call.js';
+import { callOf, HandedOver, HostGone, type Calls, type Sender } from './call.js';
+import { legacyResult } from './call-result.js';
 import { cancelRun } from './cancel-run.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { EventIds, type StreamPosition } from './event-id.js';
-import {
-  headerOf,
-  onClose,
-  readAccept,
-  sendEmpty,
-  sendJson,
-  sendRefusal,
-  type Accepts,
-  type Exchange,
-} from './http.js';
-import { readMessage, type Message, type Params } from './message.js';
+import { sendError, sendMessage } from './answer.js';
+import { headerOf, onClose, readAccept, sendEmpty, type Accepts, type Exchange } from './http.js';
+import { progressTokenOf, readMessage, type HostRequest, type Message, type Params } from './message.js';
 import type { CallObserver } from './observer.js';
+import { progressMessage } from './progress.js';
 import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
@@ -33,6 +27,7 @@ import {
   errorMessage,
   faultOf,
   isRequestId,
+  methodNotFound,
   ProtocolRefusal,
   resultMessage,
   toRefusal,
@@ -42,6 +37,9 @@ import {
 /** Newest first. What comes after these is the modern era. */
 export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 const versions: readonly string[] = legacyVersions;
+
+/** Says that the list of tools is another. */
+export const toolsChanged = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
 /** A host waits this long before it takes a broken stream up again; with 200 ms the SDK's gave up after 0.7 s. */
 const retryMs = 2_000;
@@ -86,8 +84,7 @@ export class LegacyLeg {
         if (signal.kind === 'told') this.#endWait(signal.id, signal.message);
       }),
       parts.catalogue.onChange(() => {
-        for (const stream of this.#streams.values())
-          stream.send('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}');
+        for (const stream of this.#streams.values()) stream.send(toolsChanged);
       }),
     ];
   }
@@ -120,19 +117,8 @@ export class LegacyLeg {
       const refusal = toRefusal(error);
       // An unknown session has the same bytes whatever the method and the request, as of DELETE (BEHAVIOURS 17).
       const isOfRequest = message.kind === 'request' && refusal.code !== codes.sessionNotFound;
-      const id = isOfRequest ? message.id : null;
-      if (refusal.status === 200) this.#reply(res, accepts, errorMessage(id, refusal));
-      else sendRefusal(res, refusal, id);
+      sendError(res, accepts, isOfRequest ? message.id : null, refusal);
     }
-  }
-
-  /** One message as the whole answer, in the form that the host reads. */
-  #reply(res: ServerResponse, accepts: Accepts, message: string, headers: Record<string, string> = {}): void {
-    if (accepts.json) return sendJson(res, 200, message, headers);
-    for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
-    const stream = new EventStream(res, this.#parts.keepAliveMs);
-    stream.send(message);
-    stream.end();
   }
 
   /** The stream of a session; with `Last-Event-ID`, that of one call from where it broke. */
@@ -178,48 +164,21 @@ export class LegacyLeg {
   }
 
   async #serve(
-    { id, method, params }: Extract<Message, { kind: 'request' }>,
+    request: HostRequest,
     session: Session | undefined,
     principal: Principal | null,
     accepts: Accepts,
     res: ServerResponse,
   ): Promise<void> {
-    const answer = (resultJson: string, headers?: Record<string, string>): void =>
-      this.#reply(res, accepts, resultMessage(id, resultJson), headers);
-    switch (method) {
-      case 'initialize':
-        return this.#initialize(params, principal, answer);
-      case 'ping':
-        return answer('{}');
-      case 'tools/list':
-        checkCursor(params);
-        return answer(`{"tools":${await this.#parts.catalogue.list()}}`);
-      case 'tools/call':
-        return this.#call(id, params, session, principal, accepts, res);
-      default:
-        throw new ProtocolRefusal(codes.methodNotFound, `method not found: ${method.slice(0, 128)}`);
-    }
-  }
-
-  async #initialize(
-    params: Params,
-    principal: Principal | null,
-    answer: (resultJson: string, headers?: Record<string, string>) => void,
-  ): Promise<void> {
-    const { protocolVersion: asked, capabilities = {}, clientInfo } = params;
-    if (typeof asked !== 'string')
-      throw new ProtocolRefusal(codes.invalidParams, 'params.protocolVersion must be a string', {
-        status: 400,
-      });
-    const protocolVersion = versions.includes(asked) ? asked : legacyVersions[0];
-    const result = JSON.stringify({
-      protocolVersion,
-      capabilities: { tools: { listChanged: true } },
-      serverInfo: this.#parts.serverInfo,
-    });
-    if (this.#parts.mode === 'stateless') return answer(result);
-    const session = await this.#parts.sessions.open(principal, protocolVersion, { capabilities, clientInfo });
-    answer(result, { 'Mcp-Session-Id': session.id });
+    const { id, method, params } = request;
+    if (method === 'tools/call') return this.#call(request, session, principal, accepts, res);
+    const json = await answerLegacy(this.#parts, request);
+    if (method !== 'initialize' || this.#parts.mode === 'stateless')
+      return sendMessage(res, accepts, resultMessage(id, json));
+    const { capabilities = {}, clientInfo } = params;
+    const { sessions } = this.#parts;
+    const opened = await sessions.open(principal, negotiated(params), { capabilities, clientInfo });
+    sendMessage(res, accepts, resultMessage(id, json), { 'Mcp-Session-Id': opened.id });
   }
 
   /**
@@ -228,15 +187,14 @@ export class LegacyLeg {
    * it, and for a call that got as far as a run, it is on the stream.
    */
   async #call(
-    id: RequestId,
-    params: Params,
+    request: HostRequest,
     session: Session | undefined,
     principal: Principal | null,
     accepts: Accepts,
     res: ServerResponse,
   ): Promise<void> {
-    const meta = params['_meta'] as Params | undefined;
-    const token = accepts.stream ? readProgressToken(meta) : undefined;
+    const { id } = request;
+    const token = accepts.stream ? progressTokenOf(request.params) : undefined;
     const host = this.#waitingHost(id, session, res);
     let stream: CallStream | undefined;
     let accepted: Run | undefined;
@@ -249,12 +207,8 @@ export class LegacyLeg {
       }));
     let patience: NodeJS.Timeout | undefined;
     try {
-      const result = await this.#parts.calls.call({
-        id,
+      const sender: Sender = {
         canComeBack: accepts.stream && isResumable(session),
-        name: params['name'],
-        arguments: params['arguments'],
-        meta,
         principal,
         trace: readTraceContext(res.req.headers),
         protocolVersion: session?.protocolVersion,
@@ -265,9 +219,10 @@ export class LegacyLeg {
           if (accepts.stream) patience = setTimeout(() => open(run), accepts.json ? streamAfterMs : 0);
         },
         ...(token !== undefined && { onProgress: (progress, n) => open(accepted!).progress(progress, n) }),
-      });
-      if (stream === undefined) this.#reply(res, accepts, resultMessage(id, result));
-      else stream.finish(resultMessage(id, result));
+      };
+      const message = resultMessage(id, legacyResult(await this.#parts.calls.call(callOf(request, sender))));
+      if (stream === undefined) sendMessage(res, accepts, message);
+      else stream.finish(message);
     } catch (error) {
       if (error instanceof HostGone) return stream === undefined ? sendEmpty(res, 202) : stream.drop();
       // The id of the event that opens the stream is all that the host needs to take it up elsewhere.
@@ -298,7 +253,7 @@ export class LegacyLeg {
     host.waitsFor(run);
     const stream = this.#openCall(res, session, position!);
     try {
-      const result = await this.#parts.calls.resume(
+      const answer = await this.#parts.calls.resume(
         run,
         { after, ...(last !== undefined && { last }) },
         {
@@ -307,7 +262,7 @@ export class LegacyLeg {
           ...(progressToken !== undefined && { onProgress: (progress, n) => stream.progress(progress, n) }),
         },
       );
-      stream.finish(resultMessage(requestId, result));
+      stream.finish(resultMessage(requestId, legacyResult(answer)));
     } catch (error) {
       if (error instanceof HostGone) return stream.drop();
       if (error instanceof HandedOver) return stream.leave();
@@ -378,21 +333,9 @@ export class LegacyLeg {
     const eventId = (): string | undefined => resumable && this.#eventIds.write(resumable.id, position);
     if (resumable) stream.prime(eventId()!, retryMs);
     return {
-      progress: ({ value, total, message }, n) => {
-        position = { ...position, after: n, last: value };
-        stream.send(
-          writeJson({
-            jsonrpc: '2.0',
-            method: 'notifications/progress',
-            params: {
-              progressToken: start.progressToken,
-              progress: value,
-              ...(total !== undefined && { total }),
-              ...(message !== undefined && { message }),
-            },
-          })!,
-          eventId(),
-        );
+      progress: (progress, n) => {
+        position = { ...position, after: n, last: progress.value };
+        stream.send(progressMessage(start.progressToken!, progress), eventId());
       },
       finish: (message) => {
         stream.send(message, eventId());
@@ -410,6 +353,42 @@ export class LegacyLeg {
     const fault = faultOf(error);
     if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
   }
+}
+
+/**
+ * The result of a request that needs no session, as JSON text. Of `initialize` it is what
+ * there is to say of the server.
+ *
+ * @throws ProtocolRefusal, or a fault of ours
+ */
+export async function answerLegacy(
+  { catalogue, serverInfo }: Pick<LegacyParts, 'catalogue' | 'serverInfo'>,
+  { method, params }: HostRequest,
+): Promise<string> {
+  switch (method) {
+    case 'initialize':
+      return JSON.stringify({
+        protocolVersion: negotiated(params),
+        capabilities: { tools: { listChanged: true } },
+        serverInfo,
+      });
+    case 'ping':
+      return '{}';
+    case 'tools/list':
+      checkCursor(params);
+      return `{"tools":${await catalogue.list()}}`;
+    default:
+      throw methodNotFound(method);
+  }
+}
+
+/** @throws ProtocolRefusal when a host names no version */
+function negotiated({ protocolVersion: asked }: Params): string {
+  if (typeof asked !== 'string')
+    throw new ProtocolRefusal(codes.invalidParams, 'params.protocolVersion must be a string', {
+      status: 400,
+    });
+  return versions.includes(asked) ? asked : legacyVersions[0];
 }
 
 interface WaitingCall {
@@ -438,12 +417,6 @@ interface CallStream {
 /** Only hosts on 2025-11-25 know an event without data, and only they take a stream up again. */
 function isResumable(session: Session | undefined): session is Session {
   return session !== undefined && session.protocolVersion >= '2025-11-25';
-}
-
-/** A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came. */
-function readProgressToken(meta: Params | undefined): RequestId | undefined {
-  const token = meta?.['progressToken'];
-  return isRequestId(token) ? token : undefined;
 }
 
 /** Absent is 2025-03-26 by the specification; the session knows better. Two headers that differ are none. */

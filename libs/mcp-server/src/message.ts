@@ -2,9 +2,16 @@ import { codes, isRequestId, ProtocolRefusal, type RequestId } from './wire-erro
 
 /** A JSON-RPC message of a host, told apart. */
 export type Message =
-  | { readonly kind: 'request'; readonly id: RequestId; readonly method: string; readonly params: Params }
+  | HostRequest
   | { readonly kind: 'notification'; readonly method: string; readonly params: Params }
   | { readonly kind: 'response' };
+
+export interface HostRequest {
+  readonly kind: 'request';
+  readonly id: RequestId;
+  readonly method: string;
+  readonly params: Params;
+}
 
 export type Params = Readonly<Record<string, unknown>>;
 
@@ -23,4 +30,15 @@ export function readMessage(body: unknown): Message {
   if (!('id' in body)) return { kind: 'notification', method, params: params as Params };
   if (!isRequestId(id)) throw invalid('id must be a string or a number');
   return { kind: 'request', id, method, params: params as Params };
+}
+
+/** The `_meta` of a message; undefined where it is absent or no object. */
+export function metaOf({ _meta: meta }: Params): Params | undefined {
+  return typeof meta === 'object' && meta !== null && !Array.isArray(meta) ? (meta as Params) : undefined;
+}
+
+/** A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came. */
+export function progressTokenOf(params: Params): RequestId | undefined {
+  const token = metaOf(params)?.['progressToken'];
+  return isRequestId(token) ? token : undefined;
 }

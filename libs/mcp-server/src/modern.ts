@@ -1,28 +1,44 @@
-import type { ServerResponse } from 'node:http';
-import {
-  createMcpHandler,
-  inputRequired,
-  ProtocolError,
-  Server,
-  type McpHttpHandler,
-  type ServerContext,
-} from '@modelcontextprotocol/server';
-import { parseJson, readTraceContext, type Log, type Principal, type TraceContext } from '@holdfast/run';
-import { HandedOver, HostGone, type Calls } from './call.js';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isUtf8 } from 'node:buffer';
+import { readTraceContext, writeJson, type Log, type Principal } from '@holdfast/run';
+import { sendError, sendMessage } from './answer.js';
+import { callOf, HandedOver, HostGone, type Calls, type Sender } from './call.js';
+import { modernResult, type CallAnswer } from './call-result.js';
 import type { ToolCatalogue } from './catalogue.js';
-import { headerOf, onClose, readAccept, sendJson, type Exchange } from './http.js';
+import { headerOf, onClose, readAccept, sendEmpty, type Accepts, type Exchange } from './http.js';
 import { checkCursor } from './legacy.js';
-import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
+import {
+  metaOf,
+  progressTokenOf,
+  readMessage,
+  type HostRequest,
+  type Message,
+  type Params,
+} from './message.js';
+import { progressMessage } from './progress.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';
-import { EventStream, streamHeaders } from './sse.js';
-import { callFailure, codes, faultOf, internalError, ProtocolRefusal, toRefusal } from './wire-errors.js';
+import { EventStream } from './sse.js';
+import {
+  codes,
+  errorMessage,
+  faultOf,
+  internalError,
+  methodNotFound,
+  ProtocolRefusal,
+  resultMessage,
+  toRefusal,
+  type RequestId,
+} from './wire-errors.js';
 
-/** What sets the modern era apart in a body (MCP 2026-07-28, request envelope). */
-const envelopeKey = 'io.modelcontextprotocol/protocolVersion';
-const firstModernVersion = '2026-07-28';
+/** The keys of the envelope in `_meta` (MCP 2026-07-28, request envelope). */
+const versionKey = 'io.modelcontextprotocol/protocolVersion';
+const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities';
+const modernVersions: readonly string[] = ['2026-07-28'];
 /** A call that lasts longer than this is answered on a stream, so that proxies see bytes. */
 const streamAfterMs = 100;
+/** Streams on which hosts listen for changes, of one process. */
+const maxListening = 1_024;
 
 export interface ModernParts {
   readonly catalogue: ToolCatalogue;
@@ -36,306 +52,318 @@ export interface ModernParts {
 
 /** Whether a POST speaks 2026-07-28 or later. Its body says so; a header alone that says so is a modern request that is wrong. */
 export function isModern(version: string | undefined, body: unknown): boolean {
-  if (
-    version !== undefined &&
-    /^\d{4}-\d{2}-\d{2}$/.test(version.trim()) &&
-    version.trim() >= firstModernVersion
-  )
-    return true;
-  const meta = (body as { params?: { _meta?: unknown } } | null)?.params?._meta;
-  return typeof meta === 'object' && meta !== null && envelopeKey in meta;
+  const named = version?.trim();
+  if (named !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(named) && named >= modernVersions[0]!) return true;
+  const params = (body as { params?: unknown } | null)?.params;
+  return hasEnvelope(typeof params === 'object' && params !== null ? (params as Params) : {});
 }
 
-/** What the way that a host came by says of its calls. */
-interface ServedOver {
-  readonly principalOf: (context: ServerContext) => Principal | null;
-  /** The arguments as they were sent; the SDK's copy lacks a key called __proto__. */
-  readonly argumentsOf?: (context: ServerContext, given: unknown) => unknown;
-  readonly traceOf?: (context: ServerContext) => TraceContext | undefined;
-  /** Where the list is put, for whoever puts it into the answer; the list in the answer is empty then. */
-  readonly listOf?: (context: ServerContext) => ListBox | undefined;
-  /** Whether there is another replica for the host to come back to. */
-  readonly canComeBack: boolean;
+export function hasEnvelope(params: Params): boolean {
+  return versionKey in (metaOf(params) ?? {});
 }
 
 /**
- * The list of tools beside the answer that it belongs into. The SDK takes an answer apart and writes it
- * anew: of a list of 800 kB that takes ten times as long as to send it.
+ * Checks that a request says all that each request of the era must say.
+ *
+ * @throws ProtocolRefusal 400
  */
-interface ListBox {
-  /** The tools as JSON; undefined until they are read. */
-  json?: string;
+export function checkEnvelope({ params }: HostRequest): void {
+  const { [versionKey]: version, [capabilitiesKey]: capabilities } = metaOf(params) ?? {};
+  const missing = (key: string, type: string): ProtocolRefusal =>
+    new ProtocolRefusal(codes.invalidParams, `params._meta must have ${key}: ${type}`, { status: 400 });
+  if (typeof version !== 'string') throw missing(versionKey, 'a string');
+  checkVersion(version);
+  if (typeof capabilities !== 'object' || capabilities === null || Array.isArray(capabilities))
+    throw missing(capabilitiesKey, 'an object');
 }
 
-/** The handlers of one server object of the SDK, for the modern HTTP leg and for stdio. */
-export function makeServer(
-  { catalogue, calls, seals, serverInfo, listTtlMs, log }: ModernParts,
-  { principalOf, argumentsOf = (_context, given) => given, traceOf, listOf, canComeBack }: ServedOver,
-): Server {
-  const server = new Server(serverInfo, { capabilities: { tools: { listChanged: true } } });
-  server.setRequestHandler('tools/list', async ({ params }, context) => {
-    try {
-      checkCursor({ ...params });
-      const json = await catalogue.list();
-      const box = listOf?.(context);
-      if (box !== undefined) box.json = json;
-      const tools = box === undefined ? (parseJson(json) as never) : [];
-      return { tools, ttlMs: listTtlMs, cacheScope: 'private' };
-    } catch (error) {
-      throw toProtocolError(error, log);
-    }
-  });
-  server.setRequestHandler('tools/call', async ({ params }, context) => {
-    const { id, _meta: meta, signal, notify } = context.mcpReq;
-    const principal = principalOf(context);
-    const progressToken = meta?.progressToken;
-    let sent: Promise<unknown> = Promise.resolve();
-    try {
-      const result = await calls.call({
-        id,
-        name: params.name,
-        arguments: argumentsOf(context, params.arguments),
-        meta,
-        principal,
-        trace: traceOf?.(context),
-        protocolVersion: versionOf(context),
-        signal,
-        canComeBack,
-        ...handedBy(context.mcpReq.requestState(), seals, principal),
-        ...(progressToken !== undefined && {
-          onProgress: ({ value, total, message }) => {
-            const progress = {
-              progressToken,
-              progress: value,
-              ...(total !== undefined && { total }),
-              ...(message !== undefined && { message }),
-            };
-            sent = notify({ method: 'notifications/progress', params: progress }).catch(() => {});
-          },
-        }),
-      });
-      await sent;
-      return parseJson(result) as never;
-    } catch (error) {
-      if (error instanceof HandedOver) {
-        return inputRequired({
-          requestState: writeRequestState(seals, principal, error, Date.now()),
-        }) as never;
-      }
-      if (faultOf(error) === undefined || error instanceof HostGone) throw toProtocolError(error, log);
-      log.error({ err: error }, 'call failed');
-      return parseJson(
-        callFailure(
-          {
-            name: 'InternalError',
-            message: internalError,
-            outcome: 'unknown',
-            // It may have been accepted: only a token makes a second call the same one.
-            retryable: meta?.['idempotency_key'] !== undefined,
-          },
-          { listsOutput: calls.listsOutput(params.name) },
-        ),
-      ) as never;
-    }
-  });
-  return server;
+/** @param requested undefined where a request of an older era names none */
+function checkVersion(requested: string | undefined): void {
+  if (requested !== undefined && modernVersions.includes(requested)) return;
+  const name = requested?.slice(0, 64);
+  throw new ProtocolRefusal(
+    codes.unsupportedVersion,
+    `unsupported protocol version: ${name ?? 'none named'}`,
+    {
+      status: 400,
+      data: { supported: modernVersions, ...(name !== undefined && { requested: name }) },
+    },
+  );
 }
 
-/** What the request says of its era; over stdio a host of before says it in its handshake. */
-function versionOf({ mcpReq }: ServerContext): string | undefined {
-  const version = (mcpReq.envelope as Readonly<Record<string, unknown>> | undefined)?.[envelopeKey];
-  return typeof version === 'string' ? version : undefined;
+/**
+ * Checks that the headers, which proxies route by, say what the body says.
+ *
+ * @throws ProtocolRefusal 400 -32020
+ */
+function checkHeaders(
+  req: IncomingMessage,
+  { kind, method, params }: Exclude<Message, { kind: 'response' }>,
+): void {
+  const version = metaOf(params)?.[versionKey];
+  const expected = [
+    ['MCP-Protocol-Version', typeof version === 'string' ? version : undefined],
+    ['Mcp-Method', method],
+    ['Mcp-Name', method === 'tools/call' ? params['name'] : undefined],
+  ] as const;
+  for (const [name, value] of expected) {
+    const header = headerOf(req, name.toLowerCase())?.trim();
+    const isGiven = header !== undefined;
+    // A notification need not repeat itself, and what the body lacks is another refusal.
+    if (typeof value !== 'string' || (!isGiven && kind === 'notification')) continue;
+    if (isGiven && (name === 'Mcp-Name' ? plainName(header) : header) === value) continue;
+    const problem = isGiven ? 'is not what the body says' : 'is missing';
+    throw new ProtocolRefusal(codes.headerMismatch, `the ${name} header ${problem}`, { status: 400 });
+  }
+}
+
+/** A name as it stands, or `=?base64?…?=`; undefined when that cannot be decoded. */
+function plainName(header: string): string | undefined {
+  const encoded = /^=\?base64\?(.*)\?=$/.exec(header)?.[1];
+  if (encoded === undefined) return header;
+  const bytes = Buffer.from(encoded, 'base64');
+  return bytes.toString('base64') === encoded && isUtf8(bytes) ? bytes.toString() : undefined;
+}
+
+/**
+ * The result of a request as JSON text.
+ *
+ * @throws ProtocolRefusal, HostGone, or a fault of ours
+ */
+export async function answerModern(
+  parts: ModernParts,
+  request: HostRequest,
+  sender: Sender,
+): Promise<string> {
+  const { catalogue, serverInfo, listTtlMs } = parts;
+  switch (request.method) {
+    case 'server/discover':
+      return complete(
+        serverInfo,
+        `"supportedVersions":${JSON.stringify(modernVersions)},"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"`,
+      );
+    case 'tools/list':
+      checkCursor(request.params);
+      return complete(
+        serverInfo,
+        `"tools":${await catalogue.list()},"ttlMs":${listTtlMs},"cacheScope":"private"`,
+      );
+    case 'tools/call':
+      return callTool(parts, request, sender);
+    default:
+      throw methodNotFound(request.method, 404);
+  }
+}
+
+/** @param members of the result, as JSON text */
+function complete(serverInfo: object, members: string, meta: object = {}): string {
+  const all = { ...meta, 'io.modelcontextprotocol/serverInfo': serverInfo };
+  return `{${members && `${members},`}"resultType":"complete","_meta":${writeJson(all)}}`;
+}
+
+async function callTool(
+  { calls, seals, serverInfo, log }: ModernParts,
+  request: HostRequest,
+  sender: Sender,
+): Promise<string> {
+  const { principal } = sender;
+  const call = callOf(request, sender);
+  const handed = handedBy(request.params['requestState'], seals, principal);
+  let answer: CallAnswer;
+  try {
+    answer = await calls.call({ ...call, handed });
+  } catch (error) {
+    if (error instanceof HandedOver) {
+      const requestState = writeRequestState(seals, principal, error, Date.now());
+      return JSON.stringify({ resultType: 'input_required', requestState });
+    }
+    const fault = faultOf(error);
+    if (fault === undefined || fault instanceof HostGone) throw error;
+    log.error({ err: fault }, 'call failed');
+    // It may have been accepted: only a token makes a second call the same one.
+    const retryable = call.meta?.['idempotency_key'] !== undefined;
+    const facts = { name: 'InternalError', message: internalError, outcome: 'unknown' } as const;
+    answer = calls.failed(call.name, { ...facts, retryable });
+  }
+  return modernResult(answer, serverInfo);
 }
 
 /** @throws ProtocolRefusal for a state that was not given to this caller, or too long ago */
-function handedBy(
-  state: unknown,
-  seals: Seals,
-  principal: Principal | null,
-): { readonly handed?: HandedCall } {
-  if (state === undefined) return {};
+function handedBy(state: unknown, seals: Seals, principal: Principal | null): HandedCall | undefined {
+  if (state === undefined) return undefined;
   const handed =
     typeof state === 'string' ? readRequestState(seals, principal, state, Date.now()) : undefined;
-  if (handed === undefined) {
-    throw new ProtocolRefusal(
-      codes.invalidParams,
-      'params.requestState is not one of ours, or too old; call again without it',
-    );
+  if (handed !== undefined) return handed;
+  throw new ProtocolRefusal(
+    codes.invalidParams,
+    'params.requestState is not one of ours, or too old; call again without it',
+  );
+}
+
+/** What a host that listens has asked for, with the messages for it (MCP 2026-07-28, subscriptions). */
+export class Subscription {
+  readonly #id: RequestId;
+  readonly #serverInfo: object;
+  /** Whether it hears of anything. */
+  readonly isOpen: boolean;
+
+  /** @throws ProtocolRefusal without a filter that can be read */
+  constructor({ id, params }: HostRequest, serverInfo: object) {
+    const wanted = params['notifications'] as Params | null | undefined;
+    const isFilter = typeof wanted === 'object' && wanted !== null && !Array.isArray(wanted);
+    const toolsListChanged = isFilter ? (wanted['toolsListChanged'] ?? false) : undefined;
+    if (typeof toolsListChanged !== 'boolean') {
+      throw new ProtocolRefusal(
+        codes.invalidParams,
+        'params.notifications must be an object that says which changes to report, as in {"toolsListChanged": true}',
+      );
+    }
+    this.#id = id;
+    this.#serverInfo = serverInfo;
+    this.isOpen = toolsListChanged;
   }
-  return { handed };
+
+  /** What is honoured: the changes of the tools, if they were asked for. */
+  acknowledged(): string {
+    const notifications = this.isOpen ? { toolsListChanged: true } : {};
+    return this.#notice('notifications/subscriptions/acknowledged', { notifications });
+  }
+
+  toolsChanged(): string {
+    return this.#notice('notifications/tools/list_changed');
+  }
+
+  over(): string {
+    return resultMessage(this.#id, complete(this.#serverInfo, '', this.#meta()));
+  }
+
+  #notice(method: string, params: object = {}): string {
+    return writeJson({ jsonrpc: '2.0', method, params: { ...params, _meta: this.#meta() } })!;
+  }
+
+  #meta(): object {
+    return { 'io.modelcontextprotocol/subscriptionId': this.#id };
+  }
 }
 
-function toProtocolError(error: unknown, log: Log): ProtocolError {
-  const fault = faultOf(error);
-  if (fault !== undefined && !(fault instanceof HostGone)) log.error({ err: fault }, 'request failed');
-  const { code, message, data } = toRefusal(error);
-  return new ProtocolError(code, message, data);
-}
-
-/** The wire of hosts on 2026-07-28: the SDK's, one exchange at a time, nothing kept between them. */
+/** The wire of hosts on 2026-07-28: one exchange at a time, nothing kept between them. */
 export class ModernLeg {
-  readonly #handler: McpHttpHandler;
-  readonly #keepAliveMs: number;
+  readonly #parts: ModernParts;
+  readonly #listening = new Map<EventStream, Subscription>();
   readonly #unsubscribe: () => void;
-  readonly #listening = new Set<ServerResponse>();
 
   constructor(parts: ModernParts) {
-    this.#keepAliveMs = parts.keepAliveMs;
-    this.#handler = createMcpHandler(
-      () =>
-        makeServer(parts, {
-          principalOf: ({ http }) => (http?.authInfo?.extra?.['principal'] ?? null) as Principal | null,
-          argumentsOf: ({ http }) => http?.authInfo?.extra?.['arguments'],
-          traceOf: ({ http }) => http?.authInfo?.extra?.['trace'] as TraceContext | undefined,
-          listOf: ({ http }) => http?.authInfo?.extra?.['list'] as ListBox | undefined,
-          canComeBack: true,
-        }),
-      {
-        legacy: 'reject',
-        keepAliveMs: parts.keepAliveMs,
-      },
-    );
-    this.#unsubscribe = parts.catalogue.onChange(() => this.#handler.notify.toolsChanged());
+    this.#parts = parts;
+    this.#unsubscribe = parts.catalogue.onChange(() => {
+      for (const [stream, subscription] of this.#listening) stream.send(subscription.toolsChanged());
+    });
   }
 
   /** Ends the streams on which hosts listen for changes; they open them again elsewhere. */
   endListening(): void {
-    for (const res of this.#listening) res.end();
+    for (const stream of this.#listening.keys()) stream.end();
   }
 
-  async close(): Promise<void> {
+  close(): void {
+    this.endListening();
     this.#unsubscribe();
-    await this.#handler.close();
   }
 
   async post({ req, res }: Exchange, body: unknown, principal: Principal | null): Promise<void> {
     const accepts = readAccept(req);
+    const message = readMessage(body);
+    if (message.kind === 'response')
+      throw new ProtocolRefusal(codes.invalidRequest, 'responses are not taken; send a request', {
+        status: 400,
+      });
+    try {
+      const version = headerOf(req, 'mcp-protocol-version');
+      if (isModern(version, body)) checkHeaders(req, message);
+      // An older host, where those are not served.
+      else if (message.kind === 'request') checkVersion(version ?? askedVersion(message));
+      if (message.kind === 'notification') return sendEmpty(res, 202);
+      checkEnvelope(message);
+      if (message.method === 'subscriptions/listen') this.#listen(message, res);
+      else await this.#answer(message, principal, accepts, res);
+    } catch (error) {
+      this.#refuse(error, (refusal) =>
+        sendError(res, accepts, message.kind === 'request' ? message.id : null, refusal),
+      );
+    }
+  }
+
+  /**
+   * One JSON answer when the result is there at once or the host reads nothing else, else a stream of
+   * progress and the result.
+   */
+  async #answer(
+    request: HostRequest,
+    principal: Principal | null,
+    accepts: Accepts,
+    res: ServerResponse,
+  ): Promise<void> {
+    const { id, params } = request;
     const gone = new AbortController();
     onClose(res, () => {
       if (!res.writableFinished) gone.abort();
     });
-    if ((body as { method?: unknown } | null)?.method === 'subscriptions/listen') {
-      this.#listening.add(res);
-      onClose(res, () => this.#listening.delete(res));
-    }
-    const headers = new Headers();
-    for (const name of Object.keys(req.headers)) headers.set(name, headerOf(req, name)!);
-    // What a host can read is our business here; the SDK wants to hear both.
-    headers.set('accept', 'application/json, text/event-stream');
-    const message = withPlainNumbers(body);
-    const list: ListBox = {};
-    const restore: Restore = (text) => withList(message === body ? text : restoreNumbers(text), list);
-    if (!accepts.stream) withoutProgress(message);
-    withTextCursor(message);
-    // Without a body: it is read already. The SDK looks at no URL, and one of a host may be malformed.
-    const request = new Request('http://localhost/', { method: 'POST', headers, signal: gone.signal });
-    const answered = this.#handler.fetch(request, {
-      parsedBody: message,
-      authInfo: {
-        token: '',
-        clientId: '',
-        scopes: [],
-        extra: {
-          principal,
-          arguments: (body as ToolCall | null)?.params?.arguments,
-          trace: readTraceContext(req.headers),
-          list,
-        },
-      },
-    });
-    const slow = Symbol();
-    let patience: NodeJS.Timeout | undefined;
-    const first = accepts.stream
-      ? await Promise.race([
-          answered,
-          new Promise<typeof slow>((resolve) => (patience = setTimeout(() => resolve(slow), streamAfterMs))),
-        ])
-      : await answered;
-    clearTimeout(patience);
-    if (first === slow) return this.#stream(answered, res, restore);
-    await passOn(first as Response, res, accepts, restore, this.#keepAliveMs);
-  }
-
-  /** An answer that takes its time: the stream is opened before it is there. */
-  async #stream(answered: Promise<Response>, res: ServerResponse, restore: Restore): Promise<void> {
-    const stream = new EventStream(res, this.#keepAliveMs);
+    const token = accepts.stream ? progressTokenOf(params) : undefined;
+    let stream: EventStream | undefined;
+    const open = (): EventStream => (stream ??= new EventStream(res, this.#parts.keepAliveMs));
+    const patience = accepts.stream ? setTimeout(open, streamAfterMs) : undefined;
     try {
-      const response = await answered;
-      if (isStream(response)) await pipe(response, res, restore);
-      else if (response.body !== null) stream.send(restore((await response.text()).trim()));
+      const message = resultMessage(
+        id,
+        await answerModern(this.#parts, request, {
+          principal,
+          trace: readTraceContext(res.req.headers),
+          protocolVersion: metaOf(params)![versionKey] as string,
+          signal: gone.signal,
+          canComeBack: true,
+          ...(token !== undefined && {
+            onProgress: (progress) => open().send(progressMessage(token, progress)),
+          }),
+        }),
+      );
+      if (stream === undefined) sendMessage(res, accepts, message);
+      else stream.send(message);
+    } catch (error) {
+      if (stream === undefined) throw error;
+      this.#refuse(error, (refusal) => stream!.send(errorMessage(id, refusal)));
     } finally {
-      stream.end();
+      clearTimeout(patience);
+      stream?.end();
     }
   }
-}
 
-type Restore = (text: string) => string;
-
-/** The answer with the list in it. No text of others can look like the empty list: quotes in it are escaped. */
-function withList(text: string, { json }: ListBox): string {
-  return json === undefined ? text : text.replace('"tools":[]', () => `"tools":${json}`);
-}
-
-/** What is looked at of a body before the SDK has read it. */
-interface ToolCall {
-  readonly params?: { readonly arguments?: unknown };
-}
-
-/** Who reads no stream gets no progress: the SDK would open one for it. */
-function withoutProgress(message: unknown): void {
-  const meta = (message as { params?: { _meta?: { progressToken?: unknown } } } | null)?.params?._meta;
-  if (typeof meta === 'object' && meta !== null) delete meta.progressToken;
-}
-
-/** No cursor is good here; of one that is no text the SDK would say that the fault is ours. */
-function withTextCursor(message: unknown): void {
-  const params = (message as { params?: { cursor?: unknown } } | null)?.params;
-  if (typeof params === 'object' && params !== null && params.cursor !== undefined)
-    params.cursor = JSON.stringify(params.cursor);
-}
-
-function isStream(response: Response): boolean {
-  return response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-}
-
-async function passOn(
-  response: Response,
-  res: ServerResponse,
-  accepts: { readonly json: boolean },
-  restore: Restore,
-  keepAliveMs: number,
-): Promise<void> {
-  if (res.destroyed) return void response.body?.cancel();
-  if (isStream(response)) {
-    // The SDK sends its own keep-alive comments on a stream that it opened.
-    for (const [name, value] of response.headers) res.setHeader(name, value);
-    res.writeHead(response.status, streamHeaders);
-    await pipe(response, res, restore);
-    res.end();
-    return;
-  }
-  const text = restore(await response.text());
-  if (text === '' || accepts.json || response.status !== 200) return answerOnce(response, res, text);
-  const stream = new EventStream(res, keepAliveMs);
-  stream.send(text.trim());
-  stream.end();
-}
-
-function answerOnce(response: Response, res: ServerResponse, text: string): void {
-  if (text !== '') return sendJson(res, response.status, text);
-  res.writeHead(response.status, { 'Content-Length': 0 });
-  res.end();
-}
-
-async function pipe(response: Response, res: ServerResponse, restore: Restore): Promise<void> {
-  const decoder = new TextDecoder();
-  for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-    if (res.destroyed) return;
-    if (!res.write(restore(decoder.decode(chunk, { stream: true })))) {
-      await new Promise<void>((resolve) => {
-        res.once('drain', resolve);
-        onClose(res, resolve);
-      });
+  #listen(request: HostRequest, res: ServerResponse): void {
+    const subscription = new Subscription(request, this.#parts.serverInfo);
+    if (this.#listening.size >= maxListening) {
+      throw new ProtocolRefusal(
+        codes.internalError,
+        `${maxListening} subscriptions are open here; try again later`,
+      );
     }
+    const stream = new EventStream(res, this.#parts.keepAliveMs);
+    stream.send(subscription.acknowledged());
+    if (!subscription.isOpen) {
+      stream.send(subscription.over());
+      return stream.end();
+    }
+    this.#listening.set(stream, subscription);
+    onClose(res, () => this.#listening.delete(stream));
   }
+
+  #refuse(error: unknown, send: (refusal: ProtocolRefusal) => void): void {
+    if (error instanceof HostGone) return;
+    const fault = faultOf(error);
+    if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
+    send(toRefusal(error));
+  }
+}
+
+/** The version in the `initialize` of an older host. */
+function askedVersion({ params }: HostRequest): string | undefined {
+  const { protocolVersion: asked } = params;
+  return typeof asked === 'string' ? asked : undefined;
 }

@@ -1,4 +1,5 @@
-import type { Progress } from '@holdfast/run';
+import { writeJson, type Progress } from '@holdfast/run';
+import type { RequestId } from './wire-errors.js';
 
 /**
  * Progress as a host gets it: values always rise (BEHAVIOURS 34). A reported value is sent as it
@@ -33,4 +34,18 @@ export class RisingProgress {
     // A large value swallows a tiny step: take the next number that can be told apart.
     return last + step > last ? last + step : last + Math.abs(last) * Number.EPSILON * 2;
   }
+}
+
+/** Progress on the wire, of both eras. */
+export function progressMessage(progressToken: RequestId, { value, total, message }: Progress): string {
+  return writeJson({
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: {
+      progressToken,
+      progress: value,
+      ...(total !== undefined && { total }),
+      ...(message !== undefined && { message }),
+    },
+  })!;
 }

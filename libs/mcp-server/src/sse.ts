@@ -13,6 +13,21 @@ export const streamHeaders = {
   'X-Accel-Buffering': 'no',
 } as const;
 
+/** A stream of one message. */
+export function sendOnStream(
+  res: ServerResponse,
+  message: string,
+  headers: Record<string, string> = {},
+): void {
+  if (res.headersSent || res.destroyed) return;
+  res.writeHead(200, { ...headers, ...streamHeaders });
+  res.end(frame(message));
+}
+
+function frame(message: string, id?: string): string {
+  return `event: message\n${id === undefined ? '' : `id: ${id}\n`}data: ${message}\n\n`;
+}
+
 /** One server-sent event stream. Silent streams carry a comment every `keepAliveMs`, so that nobody on the way cuts them. */
 export class EventStream {
   readonly #res: ServerResponse;
@@ -34,7 +49,7 @@ export class EventStream {
 
   /** @param message JSON text without line breaks */
   send(message: string, id?: string): void {
-    this.#write(`event: message\n${id === undefined ? '' : `id: ${id}\n`}data: ${message}\n\n`);
+    this.#write(frame(message, id));
   }
 
   end(): void {

@@ -1,91 +1,63 @@
-import { serveStdio } from '@modelcontextprotocol/server/stdio';
-import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/server';
 import { StringDecoder } from 'node:string_decoder';
 import type { Readable, Writable } from 'node:stream';
 import { parseJson, writeJson } from '@holdfast/run';
-import { readMessage } from './message.js';
-import { makeServer, type ModernParts } from './modern.js';
-import { restoreNumbers, withPlainNumbers } from './plain-numbers.js';
-import { codes, errorMessage, ProtocolRefusal } from './wire-errors.js';
+import { callOf, type Sender } from './call.js';
+import { legacyResult } from './call-result.js';
+import { answerLegacy, toolsChanged } from './legacy.js';
+import { progressTokenOf, readMessage, type HostRequest, type Params } from './message.js';
+import { answerModern, checkEnvelope, hasEnvelope, Subscription, type ModernParts } from './modern.js';
+import { progressMessage } from './progress.js';
+import { codes, errorMessage, faultOf, ProtocolRefusal, resultMessage, toRefusal } from './wire-errors.js';
 
 /**
- * Serves one host over a pair of streams, both eras, nobody authenticated (BEHAVIOURS 64, 68).
- * Resolves when the host has closed its end and what it asked is answered: it may be a pipe that
- * still reads. Answers are waited for no longer than `graceMs` from there.
+ * Serves one host over a pair of streams, both eras, nobody authenticated (BEHAVIOURS 64, 68). Each
+ * request says by its envelope which era it is of. Resolves when the host has closed its end and what
+ * it asked is answered: it may be a pipe that still reads. Answers are waited for no longer than
+ * `graceMs` from there.
  */
-export function serveHostOverStdio(
+export async function serveHostOverStdio(
   parts: ModernParts,
   input: Readable,
   output: Writable,
   graceMs = 0,
 ): Promise<void> {
-  return new Promise((resolve) => {
-    const transport = new LineTransport(input, output, graceMs, () => {
-      void handle.close();
+  const host = new StdioHost(parts, output);
+  // A host that is gone cannot be written to; its end of input tells us.
+  output.on('error', () => {});
+  await new Promise<void>((resolve) => {
+    const decoder = new StringDecoder('utf8');
+    input.on('data', (chunk: Buffer) => host.take(decoder.write(chunk)));
+    input.once('end', () => {
+      host.take(`${decoder.end()}\n`);
       resolve();
     });
-    const handle = serveStdio(() => makeServer(parts, { principalOf: () => null, canComeBack: false }), {
-      transport,
-      onerror: (error) => parts.log.warn({ err: error }, 'message not served'),
-    });
   });
+  await host.close(graceMs);
 }
 
-/** One JSON message a line. Ours, because the SDK's reads numbers that a double cannot hold as others. */
-class LineTransport implements Transport {
-  onmessage?: (message: JSONRPCMessage) => void;
-  onclose?: () => void;
-  readonly #input: Readable;
+class StdioHost {
+  readonly #parts: ModernParts;
   readonly #output: Writable;
-  readonly #graceMs: number;
-  readonly #onEnd: () => void;
-  /** Requests that have no answer yet. */
-  readonly #unanswered = new Set<unknown>();
-  #grace: NodeJS.Timeout | undefined;
-  readonly #decoder = new StringDecoder('utf8');
+  readonly #unsubscribe: () => void;
+  /** Requests that have no answer yet, by id. */
+  readonly #waiting = new Map<string, AbortController>();
+  readonly #listening = new Map<string, Subscription>();
+  /** An older host is told of changes without asking. */
+  #isInitialized = false;
+  #onIdle: (() => void) | undefined;
   #rest: string[] = [];
 
-  constructor(input: Readable, output: Writable, graceMs: number, onEnd: () => void) {
-    this.#input = input;
+  constructor(parts: ModernParts, output: Writable) {
+    this.#parts = parts;
     this.#output = output;
-    this.#graceMs = graceMs;
-    this.#onEnd = onEnd;
-  }
-
-  async start(): Promise<void> {
-    this.#input.on('data', (chunk: Buffer) => this.#take(this.#decoder.write(chunk)));
-    this.#input.once('end', () => {
-      this.#take(`${this.#decoder.end()}\n`);
-      this.#grace = setTimeout(() => this.#onEnd(), this.#graceMs);
-      this.#endOnceAnswered();
+    this.#unsubscribe = parts.catalogue.onChange(() => {
+      if (this.#isInitialized) this.#write(toolsChanged);
+      for (const subscription of this.#listening.values()) this.#write(subscription.toolsChanged());
     });
-    // A host that is gone cannot be written to; its end of input tells us.
-    this.#output.on('error', () => {});
-  }
-
-  async send(message: JSONRPCMessage): Promise<void> {
-    this.#output.write(`${restoreNumbers(writeJson(message)!)}\n`);
-    if (!('method' in message)) this.#settle(message.id);
-  }
-
-  #settle(id: unknown): void {
-    this.#unanswered.delete(id);
-    this.#endOnceAnswered();
-  }
-
-  #endOnceAnswered(): void {
-    if (this.#grace === undefined || this.#unanswered.size > 0) return;
-    clearTimeout(this.#grace);
-    this.#onEnd();
-  }
-
-  async close(): Promise<void> {
-    this.#input.removeAllListeners('data');
-    this.onclose?.();
   }
 
   /** Only a line feed ends a line: U+2028 and its like are text. */
-  #take(text: string): void {
+  take(text: string): void {
     const [first = '', ...more] = text.split('\n');
     this.#rest.push(first);
     for (const next of more) {
@@ -94,25 +66,103 @@ class LineTransport implements Transport {
     }
   }
 
+  /** Waits for the answers that are under way, for `graceMs` at most. The runs go on. */
+  async close(graceMs: number): Promise<void> {
+    if (this.#waiting.size > 0) {
+      await new Promise<void>((resolve) => {
+        const grace = setTimeout(resolve, graceMs);
+        this.#onIdle = () => {
+          clearTimeout(grace);
+          resolve();
+        };
+      });
+    }
+    for (const gone of this.#waiting.values()) gone.abort();
+    for (const subscription of this.#listening.values()) this.#write(subscription.over());
+    this.#listening.clear();
+    this.#unsubscribe();
+  }
+
   #read(line: string): void {
     if (line.trim() === '') return;
     try {
-      const message = readLine(line);
-      readMessage(message);
-      const plain = withPlainNumbers(message) as JSONRPCMessage;
-      if ('method' in plain && 'id' in plain) this.#unanswered.add(plain.id);
-      this.onmessage?.(plain);
-      // Nothing more is sent for a request that its host took back (BEHAVIOURS 54).
-      if ('method' in plain && plain.method === 'notifications/cancelled')
-        this.#settle(plain.params?.['requestId']);
+      const message = readMessage(parseLine(line));
+      if (message.kind === 'request') void this.#serve(message);
+      else if (message.kind === 'notification') this.#note(message.method, message.params);
     } catch (error) {
-      if (!(error instanceof ProtocolRefusal)) throw error;
-      this.#output.write(`${errorMessage(null, error)}\n`);
+      this.#write(errorMessage(null, toRefusal(error)));
     }
+  }
+
+  #note(method: string, params: Params): void {
+    if (method === 'notifications/initialized') this.#isInitialized = true;
+    if (method !== 'notifications/cancelled') return;
+    const key = writeJson(params['requestId']) ?? '';
+    // Nothing more is sent for a request that its host took back (BEHAVIOURS 54).
+    this.#waiting.get(key)?.abort();
+    this.#settle(key);
+    this.#listening.delete(key);
+  }
+
+  async #serve(request: HostRequest): Promise<void> {
+    const { id } = request;
+    const key = writeJson(id)!;
+    const gone = new AbortController();
+    this.#waiting.set(key, gone);
+    const write = (message: string): void => {
+      if (!gone.signal.aborted) this.#write(message);
+    };
+    try {
+      if (hasEnvelope(request.params)) checkEnvelope(request);
+      if (hasEnvelope(request.params) && request.method === 'subscriptions/listen')
+        return this.#listen(key, new Subscription(request, this.#parts.serverInfo));
+      const json = await this.#answer(request, write, gone.signal);
+      write(resultMessage(id, json));
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault !== undefined && !gone.signal.aborted)
+        this.#parts.log.error({ err: fault }, 'request failed');
+      write(errorMessage(id, toRefusal(error)));
+    } finally {
+      if (this.#waiting.get(key) === gone) this.#settle(key);
+    }
+  }
+
+  async #answer(
+    request: HostRequest,
+    write: (message: string) => void,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const token = progressTokenOf(request.params);
+    const sender: Sender = {
+      principal: null,
+      signal,
+      canComeBack: false,
+      ...(token !== undefined && { onProgress: (progress) => write(progressMessage(token, progress)) }),
+    };
+    if (hasEnvelope(request.params)) return answerModern(this.#parts, request, sender);
+    return request.method === 'tools/call'
+      ? legacyResult(await this.#parts.calls.call(callOf(request, sender)))
+      : answerLegacy(this.#parts, request);
+  }
+
+  #listen(key: string, subscription: Subscription): void {
+    this.#write(subscription.acknowledged());
+    if (subscription.isOpen) this.#listening.set(key, subscription);
+    else this.#write(subscription.over());
+  }
+
+  #settle(key: string): void {
+    this.#waiting.delete(key);
+    if (this.#waiting.size === 0) this.#onIdle?.();
+  }
+
+  #write(message: string): void {
+    this.#output.write(`${message}\n`);
   }
 }
 
-function readLine(line: string): unknown {
+function parseLine(line: string): unknown {
   try {
     return parseJson(line);
   } catch {

@@ -1,12 +1,4 @@
-import {
-  ensureError,
-  isInexactNumber,
-  parseJson,
-  isOutage,
-  writeJson,
-  type CallError,
-  type Run,
-} from '@holdfast/run';
+import { ensureError, isInexactNumber, isOutage, writeJson } from '@holdfast/run';
 
 /** JSON-RPC codes that we answer with (JSON-RPC 2.0 §5.1; MCP 2026-07-28 for the -3202x). */
 export const codes = {
@@ -17,6 +9,7 @@ export const codes = {
   internalError: -32603,
   sessionNotFound: -32001,
   badRequest: -32000,
+  headerMismatch: -32020,
   unsupportedVersion: -32022,
 } as const;
 
@@ -68,41 +61,7 @@ export function errorMessage(id: RequestId | null, { code, message, data }: Prot
   return writeJson({ jsonrpc: '2.0', id, error: { code, message, ...(data && { data }) } })!;
 }
 
-/** Which run answered, and how, in `_meta["holdfast/run"]`. */
-export interface RunMark {
-  readonly id: string;
-  readonly attempt: number;
-  readonly reattached: boolean;
-}
-
-export function markOf(run: Run, reattached: boolean): RunMark {
-  return { id: run.id, attempt: run.attempt, reattached };
-}
-
-/** A recorded result with the mark of its run; passed on as it was stored, without reading it where that can be helped. */
-export function callResult(result: string, mark: RunMark): string {
-  if (!result.includes('"_meta"'))
-    return `${result.slice(0, -1)},"_meta":${JSON.stringify({ 'holdfast/run': mark })}}`;
-  return JSON.stringify(withMeta(parseJson(result) as Record<string, unknown>, mark));
-}
-
-function withMeta(result: Record<string, unknown>, mark: RunMark): object {
-  return { ...result, _meta: { ...(result['_meta'] as object | undefined), 'holdfast/run': mark } };
-}
-
-/**
- * A tool error: readable by a model, and the same as data for a program (docs/connecting-hosts.md). Where a tool
- * lists an output schema the data is only in `_meta`: hosts throw away structured content that breaks it.
- */
-export function callFailure(
-  { name, message, retryable, outcome }: CallError,
-  { mark, listsOutput = false }: { readonly mark?: RunMark; readonly listsOutput?: boolean } = {},
-): string {
-  const error = { name, message, run_id: mark?.id ?? null, retryable, outcome };
-  return JSON.stringify({
-    content: [{ type: 'text', text: `${name}: ${message}` }],
-    ...(!listsOutput && { structuredContent: { error } }),
-    isError: true,
-    _meta: { ...(mark && { 'holdfast/run': mark }), 'holdfast/error': error },
-  });
+/** @param status of the HTTP answer: 404 from 2026-07-28 on */
+export function methodNotFound(method: string, status = 200): ProtocolRefusal {
+  return new ProtocolRefusal(codes.methodNotFound, `method not found: ${method.slice(0, 128)}`, { status });
 }
