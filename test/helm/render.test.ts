@@ -158,7 +158,7 @@ test('NOTES tell the URL, the line for Claude Code and what is for evaluation on
   expect(evaluation).toContain('kubectl -n default port-forward service/holdfast-gateway 8000:80');
   expect(evaluation).toContain('claude mcp add --transport http holdfast http://127.0.0.1:8000/mcp');
   expect(evaluation.match(/FOR EVALUATION ONLY/g)).toHaveLength(2);
-  expect(notes(setups.get('upstreams')!)).toContain('Everybody who reaches a gateway may call it');
+  expect(notes(setups.get('upstreams')!)).toContain('Anyone who reaches a gateway can call it');
 });
 
 test('the chart and its app have the version of the repository', () => {
