@@ -72,6 +72,24 @@ describe('the digest of arguments (BEHAVIOURS R6)', () => {
     });
   });
 
+  test.each([
+    ['[7960607143101464576,[{"x":-9223372036854775808}]]', undefined],
+    ['0.1000000000000000055', 'n: the number 0.1000000000000000055'],
+    ['{"a":1e-400}', 'n.a: the number 1e-400'],
+    ['[-0,{"b":-0.0}]', undefined],
+    ['[1.5,0.1,1e21,9007199254740991]', undefined],
+  ])('G69: %s keeps its digits, and says where a double is another', (n, rounded) => {
+    const read = readArguments(parseJson(`{"n":${n}}`));
+    const problem = rounded && `${rounded} cannot be held exactly; send it as a string`;
+    expect(read).toMatchObject({
+      kind: 'arguments',
+      value: { n: JSON.parse(n) as unknown },
+      json: `{"n":${n.replace('1e21', '1e+21')}}`,
+      rounded: problem,
+    });
+    expect(digestOf(`{"n":${n}}`)).toBe(digestOf(JSON.stringify({ n: JSON.parse(n) as unknown })));
+  });
+
   test('absent arguments are the empty object', () => {
     expect(readArguments(undefined)).toMatchObject({ digest: digestOf('{}') });
   });
@@ -82,6 +100,11 @@ describe('arguments that cannot be told apart or stored are refused, naming the 
     [
       '{"a":{"n":[1,9007199254740993]}}',
       'a.n[1]: the number 9007199254740993 cannot be held exactly; send it as a string',
+    ],
+    ['{"n":-1E400}', 'n: the number -1E400 cannot be held exactly; send it as a string'],
+    [
+      '{"n":9007199254740993.0}',
+      'n: the number 9007199254740993.0 cannot be held exactly; send it as a string',
     ],
     ['{"n":1e400}', 'n: the number 1e400 cannot be held exactly; send it as a string'],
     ['{"s":"\\ud83d"}', 's: holds a lone surrogate, which is not valid Unicode text'],

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import { exactNumber, formatPath, isInexactNumber } from './json.js';
+import { asDouble, formatPath, isInexactNumber } from './json.js';
 import type { CallError } from './errors.js';
 
 /** Longest token, in Unicode code points (256 emoji are 256, BEHAVIOURS R4). */
@@ -43,10 +43,15 @@ function tokenProblem(value: unknown): string | undefined {
   return length > maxTokenLength ? `is longer than ${maxTokenLength} characters` : undefined;
 }
 
-/** The arguments of a call as they were sent, ready to be stored. */
+/** The arguments of a call as they were sent. */
 export interface Arguments {
   readonly kind: 'arguments';
+  /** Numbers as doubles hold them. */
   readonly value: Readonly<Record<string, unknown>>;
+  /** For the store and for upstreams: each number has the digits that it came with. */
+  readonly json: string;
+  /** What to say of the first fraction that a double only comes near to; undefined without one. */
+  readonly rounded: string | undefined;
   /** `a1_` + SHA-256 of the canonical form (RFC 8785). Two calls are the same when it is equal. */
   readonly digest: string;
 }
@@ -54,16 +59,19 @@ export interface Arguments {
 /**
  * Reads the arguments of a call, before defaults, coercion or stripping (BEHAVIOURS R6).
  * Refuses what could not be told apart or stored: an integer that a double cannot hold, a
- * number out of range, a lone surrogate. `value` must come from `parseJson`.
+ * number out of range, a lone surrogate. `given` must come from `parseJson`.
  */
-export function readArguments(value: unknown): Arguments | Refused {
-  const args = value ?? {};
+export function readArguments(given: unknown): Arguments | Refused {
+  const args = given ?? {};
   if (typeof args !== 'object' || Array.isArray(args))
     return invalidArguments('arguments: must be an object');
-  const problem = settle(args, []);
+  const found: Found = { isInexact: false, rounded: undefined };
+  const problem = problemOf(args, [], found);
   if (problem !== undefined) return invalidArguments(problem);
-  const digest = createHash('sha256').update(canonicalize(args)!).digest('hex');
-  return { kind: 'arguments', value: args as Record<string, unknown>, digest: `a1_${digest}` };
+  const json = JSON.stringify(args);
+  const value = (found.isInexact ? JSON.parse(json) : args) as Record<string, unknown>;
+  const digest = createHash('sha256').update(canonicalize(value)!).digest('hex');
+  return { kind: 'arguments', value, json, rounded: found.rounded, digest: `a1_${digest}` };
 }
 
 /** The tool error for arguments that break a tool's schema. `problems` name the path of each field. */
@@ -82,13 +90,18 @@ export function invalidArguments(...problems: string[]): Refused {
 /** Deeper arguments than this are refused: walking them would exhaust the stack. */
 const maxDepth = 200;
 
+interface Found {
+  isInexact: boolean;
+  rounded: string | undefined;
+}
+
 /**
- * What cannot be told apart or stored, with its path; undefined when all is well. A number that was
- * kept for its digits, though a double holds it, becomes that double on the way.
+ * What cannot be told apart or stored, with its path; undefined when all is well.
  *
  * @param path where `value` is; one array for the whole walk, since a copy a leaf would cost seconds for millions
+ * @param found takes what `Arguments` says of numbers
  */
-function settle(value: unknown, path: (string | number)[]): string | undefined {
+function problemOf(value: unknown, path: (string | number)[], found: Found): string | undefined {
   if (typeof value === 'string') {
     return value.isWellFormed()
       ? undefined
@@ -96,20 +109,22 @@ function settle(value: unknown, path: (string | number)[]): string | undefined {
   }
   if (typeof value !== 'object' || value === null) return undefined;
   if (isInexactNumber(value)) {
-    return `${formatPath(path)}: the number ${shorten(value.rawJSON)} cannot be held exactly; send it as a string`;
+    const inexact = `${formatPath(path)}: the number ${shorten(value.rawJSON)} cannot be held exactly; send it as a string`;
+    found.isInexact = true;
+    const double = asDouble(value);
+    if (double === 'other') return inexact;
+    if (double === 'near') found.rounded ??= inexact;
+    return undefined;
   }
   if (path.length > maxDepth)
     return `${formatPath(path.slice(0, 3))}…: nested deeper than ${maxDepth} levels`;
   for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
     if (typeof key === 'string' && !key.isWellFormed())
       return `${formatPath(path) || 'arguments'}: a key holds a lone surrogate`;
-    const members = value as Record<string | number, unknown>;
-    const member = members[key];
-    const exact = isInexactNumber(member) ? exactNumber(member) : undefined;
-    if (exact !== undefined) members[key] = exact;
-    else if (typeof member === 'string' || (typeof member === 'object' && member !== null)) {
+    const member = (value as Record<string | number, unknown>)[key];
+    if (typeof member === 'string' || (typeof member === 'object' && member !== null)) {
       path.push(key);
-      const problem = settle(member, path);
+      const problem = problemOf(member, path, found);
       if (problem !== undefined) return problem;
       path.pop();
     }

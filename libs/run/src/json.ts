@@ -11,47 +11,77 @@ declare global {
 }
 
 /**
- * JSON from outside, read without losing a digit of a number (BEHAVIOURS R6).
+ * JSON from outside, read without changing a number on its way (BEHAVIOURS R6).
  *
  * A double cannot hold every number that JSON can write: 9007199254740993 would be read as
- * …992 and 1e400 as Infinity. And one that it holds may be written with other digits:
- * -9223372036854775808 becomes …776000. Such a literal is kept as a `JSON.rawJSON` object, so
- * that it is written back digit for digit wherever it is only passed on (a JSON-RPC id, a
- * progress token, a recorded result); where it must be understood, `exactNumber` tells its value.
+ * …992, 1e400 as Infinity and 0.1000000000000000055 as 0.1. One that it holds may be written as
+ * another: -9223372036854775808 becomes …776000 and -0 becomes 0. Such a literal is kept as a `JSON.rawJSON`
+ * object, so that it is written back digit for digit wherever it is only passed on (a JSON-RPC id, a
+ * progress token, arguments, a recorded result). 1.0 and 1e2 are written as 1 and 100, the same numbers.
  */
 export function parseJson(text: string): unknown {
-  // Only a long run of digits or an exponent can be inexact; everything else takes the fast path.
-  return /\d{16}|\d[eE]/.test(text) ? JSON.parse(text, keepInexact) : JSON.parse(text);
+  return mayHoldInexact.test(text) ? JSON.parse(text, keepInexact) : JSON.parse(text);
 }
+
+/** Sixteen digits in a row, a point among them or not; an exponent; a zero with a minus. All else is exact. */
+const mayHoldInexact = /[\d.]{16}|\d[eE]|(?:^|[:[,\s])-0(?![\d.]*[1-9])/;
 
 /** Whether `value` is a number literal that this runtime would not write as it was read. */
 export function isInexactNumber(value: unknown): value is { readonly rawJSON: string } {
   return JSON.isRawJSON(value);
 }
 
-/** The value of a kept literal, where a double holds it exactly. */
-export function exactNumber({ rawJSON }: { readonly rawJSON: string }): number | undefined {
+/** What a kept literal is to a reader of doubles: the same number, a near fraction, or another number. */
+export function asDouble({ rawJSON }: { readonly rawJSON: string }): 'same' | 'near' | 'other' {
   const value = Number(rawJSON);
-  return Number.isFinite(value) && BigInt(rawJSON) === BigInt(value) ? value : undefined;
+  if (!Number.isFinite(value)) return 'other';
+  const { digits, exponent } = decimalOf(rawJSON);
+  if (exponent < 0) return 'near';
+  return BigInt(digits + '0'.repeat(exponent)) === BigInt(Math.abs(value)) ? 'same' : 'other';
 }
 
 /**
- * Writes JSON. BigInts are written as integers with every digit; undefined, functions and
- * symbols at the top give undefined, as `JSON.stringify` does.
+ * Writes JSON. Integers are written with every digit, BigInts and those above 2^53, which JavaScript
+ * rounds; undefined, functions and symbols at the top give undefined, as `JSON.stringify` does.
  */
 export function writeJson(value: unknown): string | undefined {
-  return JSON.stringify(value, (_key, member: unknown) =>
-    typeof member === 'bigint' ? JSON.rawJSON(member.toString()) : member,
-  );
+  return JSON.stringify(value, (_key, member: unknown) => {
+    if (typeof member === 'bigint') return JSON.rawJSON(member.toString());
+    return isRoundedWhenWritten(member) ? JSON.rawJSON(BigInt(member).toString()) : member;
+  });
 }
 
-function keepInexact(_key: string, value: unknown, context: { source?: string }): unknown {
-  if (typeof value !== 'number' || context.source === undefined) return value;
-  const isInteger = /^-?\d+$/.test(context.source);
-  const isKept = isInteger
-    ? Number.isSafeInteger(value) || String(value) === context.source
-    : Number.isFinite(value);
-  return isKept ? value : JSON.rawJSON(context.source);
+/** From 1e21 on JavaScript writes an exponent. */
+function isRoundedWhenWritten(value: unknown): value is number {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value as number) < 1e21;
+}
+
+function keepInexact(_key: string, value: unknown, { source }: { source?: string }): unknown {
+  if (typeof value !== 'number' || source === undefined) return value;
+  const isInteger = /^-?\d+$/.test(source);
+  const isKept = String(value) === source || (!isInteger && isSameNumber(value, source));
+  return isKept ? value : JSON.rawJSON(source);
+}
+
+function isSameNumber(value: number, source: string): boolean {
+  if (!Number.isFinite(value) || Object.is(value, -0)) return false;
+  const [one, other] = [decimalOf(String(value)), decimalOf(source)];
+  return one.digits === other.digits && one.exponent === other.exponent;
+}
+
+/** The number without its sign: its digits from the first to the last that is not 0, as an integer times 10^exponent. */
+function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
+  const [, whole, fraction = '', power = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(literal)!;
+  const all = whole! + fraction;
+  // A pattern for the zeros at the end would try each run of zeros before them, too.
+  let end = all.length;
+  while (end > 0 && all[end - 1] === '0') end--;
+  return end === 0
+    ? { digits: '0', exponent: 0 }
+    : {
+        digits: all.slice(0, end).replace(/^0+/, ''),
+        exponent: Number(power) - fraction.length + (all.length - end),
+      };
 }
 
 /** A place inside a JSON value, as people write it: `items[3].price`. */

@@ -1,3 +1,4 @@
+import { isInexactNumber } from '@holdfast/run';
 import { isSchema, subSchemas } from './schema-walk.js';
 import type { JsonSchema } from './schema.js';
 
@@ -79,5 +80,6 @@ function valueAt(args: unknown, path: readonly string[]): string | undefined {
     value = value[name];
   }
   if (typeof value === 'string') return value;
-  return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : undefined;
+  const plain = isInexactNumber(value) ? Number(value.rawJSON) : value;
+  return typeof plain === 'boolean' || Number.isSafeInteger(plain) ? String(plain) : undefined;
 }
