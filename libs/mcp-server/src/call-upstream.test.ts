@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { tokenRunId, type CallError } from '@holdfast/run';
 import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
 import {
+  ask,
   envelope,
   eras,
   errorNameOf,
@@ -12,7 +13,9 @@ import {
   serverOf,
   textOf,
   until,
+  ways,
   type GatewayChange,
+  type Message,
   type TestGateway,
 } from './test-gateway.js';
 
@@ -171,5 +174,87 @@ describe.each(eras)('on the %s era a call of an upstream', (era) => {
     expect(new Set(told())).toEqual(new Set(['queued']));
     await gateway.store.workers.leave(`worker of ${gateway.url}`);
     await until(() => told().includes('queued: no live worker serves docs__search'));
+  });
+});
+
+describe.each(ways)('%s: a call', (way) => {
+  const call = async (gateway: TestGateway, name: string, args: string): Promise<Message> => {
+    const params = `{"name":"${name}","arguments":${args}}`;
+    return JSON.parse(await ask(gateway, way, 'tools/call', params)) as Message;
+  };
+
+  test.each([
+    ['is not published any more', serverOf(tools.slice(1)), 'search'],
+    ['is filtered out by the operator', serverOf(tools, { rules: { deny: ['search'] } }), 'search'],
+    ['was of a server that has none now', serverOf([]), 'count'],
+  ])('G84: of a tool that %s is ToolWithdrawn where it was listed', async (_why, later, name) => {
+    const gateway = await withUpstream();
+    await ask(gateway, way, 'tools/list');
+    await gateway.store.servers.publish(later);
+    const { result } = await call(gateway, `docs__${name}`, '{}');
+    expect(result).toMatchObject({
+      isError: true,
+      content: [{ text: `ToolWithdrawn: Docs does not offer docs__${name} any more; list the tools again` }],
+      _meta: { 'holdfast/error': { name: 'ToolWithdrawn', outcome: 'not_sent', run_id: null } },
+    });
+    // Its host still holds results against the output schema that it was listed with.
+    expect(result!.structuredContent === undefined).toBe(name === 'count');
+    expect((await call(gateway, 'docs__never', '{}')).error?.code).toBe(-32602);
+    expect(await gateway.runs()).toEqual([]);
+    await gateway.store.servers.publish(serverOf(tools));
+    gateway.finishAll('back');
+    expect(textOf((await call(gateway, `docs__${name}`, '{}')).result!)).toBe('back');
+  });
+
+  test.each([
+    ['7960607143101464576', true],
+    ['-9223372036854775808', true],
+    ['0.1000000000000000055', true],
+    ['3.14159265358979323846264338', true],
+    ['-0', true],
+    ['1e-400', true],
+    ['1e400', false],
+    ['-1E999', false],
+    ['9007199254740993', false],
+    ['123456789012345678901234567890', false],
+  ])('G69: takes the number %s to an upstream with its own digits, or is refused', async (number, isKept) => {
+    const gateway = await withUpstream();
+    gateway.finishAll();
+    const args = `{"q":"x","deep":[{"n":${number}},0.5]}`;
+    const { result } = await call(gateway, 'docs__search', args);
+    const runs = await gateway.runs();
+    expect(runs.map((run) => run.arguments)).toEqual(isKept ? [args] : []);
+    expect(errorNameOf(result!)).toBe(isKept ? undefined : 'InvalidArguments');
+    if (!isKept) expect(textOf(result!)).toContain(`deep[0].n: the number ${number} cannot be held exactly`);
+  });
+
+  test.each([
+    ['7960607143101464576', true],
+    ['0.1000000000000000055', false],
+    ['1e400', false],
+    ['-0', true],
+    ['1152921504606846976.0', true],
+    ['0.30000000000000004', true],
+    ['1e21', true],
+  ])(
+    'G69: with the number %s reaches a body that sees it as it is, or is refused',
+    async (number, isKept) => {
+      const gateway = await withUpstream();
+      gateway.finishAll();
+      const { result } = await call(gateway, 'work', `{"n":[${number}]}`);
+      const read = (await gateway.runs()).map((run) => (JSON.parse(run.arguments) as { n: number[] }).n[0]);
+      expect(read).toEqual(isKept ? [Number(number)] : []);
+      expect(errorNameOf(result!)).toBe(isKept ? undefined : 'InvalidArguments');
+    },
+  );
+
+  test('G62: whose arguments are null has none', async () => {
+    const gateway = await withUpstream();
+    gateway.finishAll();
+    expect(textOf((await call(gateway, 'docs__search', 'null')).result!)).toBe('done');
+    expect(textOf((await call(gateway, 'work', 'null')).result!)).toBe('done');
+    expect((await gateway.runs()).map((run) => run.arguments)).toEqual(['{}', '{}']);
+    for (const args of ['[]', '"{}"', '0', 'false'])
+      expect(errorNameOf((await call(gateway, 'work', args)).result!)).toBe('InvalidArguments');
   });
 });

@@ -33,7 +33,7 @@ import {
 } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import { passedOnMeta } from '@holdfast/tools';
-import type { ServedTool, ToolCatalogue } from './catalogue.js';
+import type { ServedTool, ToolCatalogue, WithdrawnTool } from './catalogue.js';
 import type { CallObserver } from './observer.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
@@ -245,7 +245,9 @@ export class Calls {
     if (call.handed !== undefined) return this.#takeUp(call.handed, call.name, args);
 
     const tool = await catalogue.find(call.name);
-    const problems = tool?.check(args.value) ?? [];
+    // A body reads doubles; an upstream gets the digits.
+    const rounded = tool?.kind === 'local' ? args.rounded : undefined;
+    const problems = rounded === undefined ? (tool?.check(args.value) ?? []) : [rounded];
     const isCallable = tool !== undefined && problems.length === 0;
     // A repeat gets its result even when the tool is gone or its schema is tighter now. Where the
     // tool is there and the arguments fit, submitting finds the run as well as a look-up would.
@@ -253,6 +255,8 @@ export class Calls {
       const run = await this.#parts.store.runs.get(id);
       if (run !== undefined) return this.#attach(run, args);
     }
+    const withdrawn = tool === undefined ? catalogue.withdrawn(call.name) : undefined;
+    if (withdrawn !== undefined) return { error: withdrawnError(call.name, withdrawn) };
     if (tool === undefined) {
       throw new ProtocolRefusal(
         codes.invalidParams,
@@ -320,7 +324,7 @@ export class Calls {
       tool: name,
       toolClass,
       principal,
-      arguments: JSON.stringify(args.value),
+      arguments: args.json,
       digest: args.digest,
       ...targetOf(call, tool, workflow),
       ...(trace && { trace }),
@@ -491,6 +495,16 @@ export class Calls {
 
 const tooLong = new Error('the wait limit passed');
 const ranWell = { outcome: 'ran', name: undefined } as const;
+
+/** What a run that was accepted before ends with, too (`libs/engine/src/upstream-attempt.ts`). */
+function withdrawnError(name: string, { server }: WithdrawnTool): CallError {
+  return {
+    name: 'ToolWithdrawn',
+    message: `${server} does not offer ${name} any more; list the tools again`,
+    outcome: 'not_sent',
+    retryable: false,
+  };
+}
 
 function hookRequest({ id, meta, principal }: Call): HookRequest {
   return { id, _meta: meta, principal: principal?.id ?? null };

@@ -26,7 +26,7 @@ const tool = (name: string, input: object, title?: string): ToolDefinition =>
   defineTool({ name, description: `${name}!`, input: { type: 'object', ...input }, ...(title && { title }), run: () => '' }).definition; // prettier-ignore
 
 test('the list is ordered by name and says of every tool whether it only reads', async () => {
-  const listed = JSON.parse(await catalogueOf(await memoryStore()).list()) as object[];
+  const listed = JSON.parse(await catalogueOf(await memoryStore()).list('modern')) as object[];
   expect(listed).toEqual([
     expect.objectContaining({ name: 'lookup_order', annotations: { readOnlyHint: true } }),
     expect.objectContaining({ name: 'refund_order', annotations: { readOnlyHint: false } }),
@@ -38,7 +38,7 @@ test('the list is ordered by name and says of every tool whether it only reads',
 test('two replicas give the same list, however the tools were registered', async () => {
   const [one, other] = [await memoryStore(), await memoryStore()];
   await other.tools.register('default', [...definitions].reverse());
-  expect(await catalogueOf(one).list()).toBe(await catalogueOf(other).list());
+  expect(await catalogueOf(one).list('modern')).toBe(await catalogueOf(other).list('modern'));
 });
 
 test('a wish for a header is not listed, and all else of the schema is (BEHAVIOURS X21)', async () => {
@@ -47,7 +47,7 @@ test('a wish for a header is not listed, and all else of the schema is (BEHAVIOU
     properties: { region: { type: 'string', ...wish }, deep: { properties: { at: { enum: ['x-mcp-header'], ...wish } } } },
   }); // prettier-ignore
   await store.tools.register('default', [tool('t', schema({ 'x-mcp-header': 'Region' }), 'T')]);
-  expect(JSON.parse(await catalogueOf(store).list())).toEqual([
+  expect(JSON.parse(await catalogueOf(store).list('modern'))).toEqual([
     {
       name: 't',
       title: 'T',
@@ -62,7 +62,7 @@ test('an argument that is named as the wish stays', async () => {
   const store = await memoryStore();
   const properties = { 'x-mcp-header': { type: 'string' } };
   await store.tools.register('default', [tool('t', { properties })]);
-  expect(JSON.parse(await catalogueOf(store).list())[0].inputSchema.properties).toEqual(properties);
+  expect(JSON.parse(await catalogueOf(store).list('modern'))[0].inputSchema.properties).toEqual(properties);
 });
 
 test('a tool that was registered a moment ago is found, also by who has not heard of it', async () => {
@@ -78,11 +78,11 @@ test('a change is seen at the next look, and without one the store is not asked'
   let reads = 0;
   const list: Store['tools']['list'] = (known) => (reads++, store.tools.list(known));
   const catalogue = catalogueOf(changed(store, { tools: changed(store.tools, { list }) }));
-  await Promise.all([catalogue.list(), catalogue.list(), catalogue.find('work')]);
+  await Promise.all([catalogue.list('modern'), catalogue.list('modern'), catalogue.find('work')]);
   await catalogue.find('work');
   expect(reads).toBe(1);
   await store.tools.register('default', []);
-  expect(await catalogue.list()).toBe('[]');
+  expect(await catalogue.list('modern')).toBe('[]');
   expect(await catalogue.find('work')).toBeUndefined();
 });
 
@@ -92,7 +92,7 @@ test('who listens learns of each change, of the first too, and of nothing else',
   const heard: string[] = [];
   fresh.onChange(() => heard.push('fresh'));
   const stop = used.onChange(() => heard.push('used'));
-  await used.list();
+  await used.list('modern');
   expect(heard).toEqual([]);
   await store.tools.register('default', []);
   await until(() => heard.length === 2);
@@ -105,9 +105,9 @@ test('who listens learns of each change, of the first too, and of nothing else',
 test('a change that nobody told of is seen when the list is too old', async () => {
   const store = await memoryStore();
   const catalogue = catalogueOf(deaf(store), 0);
-  await catalogue.list();
+  await catalogue.list('modern');
   await store.tools.register('default', []);
-  expect(await catalogue.list()).toBe('[]');
+  expect(await catalogue.list('modern')).toBe('[]');
 });
 
 test('what is wrong with arguments is told by path', async () => {
@@ -135,7 +135,7 @@ const listOf = async (
   await store.servers.publish(server);
   const catalogue = new ToolCatalogue({ store, settings, maxAgeMs: day, log: quiet });
   afterTest(() => catalogue.close());
-  const all = JSON.parse(await catalogue.list()) as { name: string }[];
+  const all = JSON.parse(await catalogue.list('modern')) as { name: string }[];
   expect(all.map(({ name }) => name)).toEqual(all.map(({ name }) => name).sort());
   const own = new Set(definitions.map(({ name }) => name));
   return all.filter(({ name }) => !own.has(name));
@@ -178,7 +178,6 @@ describe('the tools of an upstream', () => {
       (await listOf(serverOf([{ name: 't', outputSchema: schema }], { rules })))[0]!['outputSchema'];
     expect(await listed(outputSchema)).toEqual(outputSchema);
     expect(await listed(outputSchema, { resultMode: 'text' })).toBeUndefined();
-    expect(await listed({ type: 'array' })).toBeUndefined();
   });
 
   test('F60 are listed in a form that every host takes, and checked by their own schema', async () => {
@@ -192,7 +191,7 @@ describe('the tools of an upstream', () => {
     const plain = JSON.parse(JSON.stringify(inputSchema).replace(',"x-mcp-header":"Id"', '')) as object;
     await store.servers.publish(serverOf([{ name: 't', inputSchema: plain }]));
     const catalogue = catalogueOf(store);
-    const [listed] = JSON.parse(await catalogue.list()) as { inputSchema: object }[];
+    const [listed] = JSON.parse(await catalogue.list('modern')) as { inputSchema: object }[];
     expect(listed!.inputSchema).toEqual({
       type: 'object',
       properties: { id: { type: 'string' }, url: { type: 'string' } },
@@ -223,7 +222,7 @@ describe('the tools of an upstream', () => {
     afterTest(() => catalogue.close());
     expect((await catalogue.find('docs__good'))?.kind).toBe('upstream');
     await store.tools.register('default', []);
-    expect(JSON.parse(await catalogue.list())).toHaveLength(1);
+    expect(JSON.parse(await catalogue.list('modern'))).toHaveLength(1);
     const tool = { server: 'docs_5e5e5e5e', tool: '', reason: 'it has no name' };
     expect(lines).toEqual([['tools left out of the list', { tools: [tool], count: 1 }]]);
   });
@@ -234,7 +233,7 @@ describe('the tools of an upstream', () => {
     const catalogue = catalogueOf(store);
     let heard = 0;
     catalogue.onChange(() => heard++);
-    await catalogue.list();
+    await catalogue.list('modern');
     await store.servers.publish(serverOf(docs, { rules: { timeoutMs: 1_000 } }));
     await until(async () => {
       const found = await catalogue.find('docs__bare');
@@ -253,6 +252,6 @@ describe('the tools of an upstream', () => {
       await store.servers.publish(serverOf(tools, { key: `s${i}_5e5e5e5e`, id: `s${i}` }));
     }
     const catalogue = catalogueOf(store);
-    expect(JSON.parse(await catalogue.list())).toHaveLength(2_000 + definitions.length);
+    expect(JSON.parse(await catalogue.list('modern'))).toHaveLength(2_000 + definitions.length);
   });
 });

@@ -10,6 +10,7 @@ import {
   listedSchema,
   projectNames,
   withoutHeaderWishes,
+  type JsonSchema,
   type LeftOutName,
   type NamingStyle,
   type Problem,
@@ -43,6 +44,19 @@ interface ServedUpstreamTool extends Served {
   readonly tool: UpstreamTool;
 }
 
+/** A tool of an upstream that was listed here and is not any more. */
+export interface WithdrawnTool {
+  readonly listsOutput: boolean;
+  /** The name of its server, for people. */
+  readonly server: string;
+}
+
+/** The longest memory of withdrawn tools; the oldest are forgotten first. */
+const maxWithdrawn = 10_000;
+
+/** What hosts of 2026-07-28 and older ones read of a list. */
+type Era = 'modern' | 'legacy';
+
 export interface CatalogueSettings {
   /** How upstream tools are called. */
   readonly naming: NamingStyle;
@@ -65,7 +79,8 @@ export class ToolCatalogue {
   readonly #parts: CatalogueParts;
   readonly #unsubscribe: () => void;
   #tools: ReadonlyMap<string, ServedTool> = new Map();
-  #listed = '';
+  readonly #withdrawn = new Map<string, WithdrawnTool>();
+  #listed: Readonly<Record<Era, string>> = { modern: '', legacy: '' };
   #revision: number | undefined;
   #readAt = -Infinity;
   #changed = false;
@@ -102,15 +117,20 @@ export class ToolCatalogue {
     return this.#tools.get(name);
   }
 
-  /** The tool of that name as it was last seen, without a look at the store. */
-  lastSeen(name: string): ServedTool | undefined {
-    return this.#tools.get(name);
+  /** The tool of that name as it was last seen here, without a look at the store. */
+  lastSeen(name: string): Pick<ServedTool, 'listsOutput'> | undefined {
+    return this.#tools.get(name) ?? this.#withdrawn.get(name);
+  }
+
+  /** The upstream's tool of that name, where hosts may have it from an older list of this process. */
+  withdrawn(name: string): WithdrawnTool | undefined {
+    return this.#withdrawn.get(name);
   }
 
   /** The `tools` of `tools/list` as JSON: ordered by name, the same on every replica (BEHAVIOURS 22, 23, 26, 27). */
-  async list(): Promise<string> {
+  async list(era: Era): Promise<string> {
     await this.#refresh(this.#parts.maxAgeMs);
-    return this.#listed;
+    return this.#listed[era];
   }
 
   async #refresh(maxAgeMs: number): Promise<void> {
@@ -129,13 +149,26 @@ export class ToolCatalogue {
     if (catalogue === undefined) return;
     this.#revision = catalogue.revision;
     const { entries, leftOut } = entriesOf(catalogue, this.#parts.settings);
-    this.#tools = new Map(entries.map(({ served }) => [served.name, served]));
-    const listed = `[${entries.map(({ json }) => json).join(',')}]`;
+    const tools = new Map(entries.map(({ served }) => [served.name, served]));
+    this.#withdraw(tools);
+    this.#tools = tools;
+    const modern = listOf(entries.map(({ json }) => json));
+    const legacy = listOf(entries.map(({ json, legacyJson = json }) => legacyJson));
     // A server that publishes the same again is no news to hosts (F77).
-    const isChange = mayBeChange && listed !== this.#listed;
-    this.#listed = listed;
+    const isChange = mayBeChange && (modern !== this.#listed.modern || legacy !== this.#listed.legacy);
+    this.#listed = { modern, legacy: legacy === modern ? modern : legacy };
     this.#report(leftOut);
     if (isChange) for (const listener of this.#listeners) listener();
+  }
+
+  /** Remembers the tools of upstreams that are not among `tools` any more. */
+  #withdraw(tools: ReadonlyMap<string, ServedTool>): void {
+    for (const [name, tool] of this.#tools) {
+      if (tool.kind === 'upstream' && !tools.has(name))
+        this.#withdrawn.set(name, { listsOutput: tool.listsOutput, server: tool.server.name });
+    }
+    for (const name of this.#withdrawn.keys())
+      if (tools.has(name) || this.#withdrawn.size > maxWithdrawn) this.#withdrawn.delete(name);
   }
 
   #report(leftOut: readonly LeftOutName[]): void {
@@ -153,6 +186,12 @@ export class ToolCatalogue {
 interface Entry {
   readonly served: ServedTool;
   readonly json: string;
+  /** For hosts from before 2026-07-28, where it is another. */
+  readonly legacyJson?: string;
+}
+
+function listOf(entries: readonly string[]): string {
+  return `[${entries.join(',')}]`;
 }
 
 function entriesOf(
@@ -208,6 +247,15 @@ function upstreamEntry(name: string, server: ServerCatalogue, tool: UpstreamTool
   // As text there is no structured content that could fit it (BEHAVIOURS X12).
   const isPassedOn = rules.resultMode === 'passthrough' && tool.outputSchema !== undefined;
   const outputSchema = isPassedOn ? listedOutputSchema(tool.outputSchema!) : undefined;
+  const write = (output: JsonSchema | undefined): string =>
+    JSON.stringify({
+      name,
+      title: tool.title,
+      description: withNote(describe(server, tool), note),
+      inputSchema: schema,
+      outputSchema: output,
+      annotations: listedAnnotations(tool, rules),
+    });
   return {
     served: {
       kind: 'upstream',
@@ -218,14 +266,9 @@ function upstreamEntry(name: string, server: ServerCatalogue, tool: UpstreamTool
       listsOutput: outputSchema !== undefined,
       check: compiledAtFirstUse(() => compileUntrustedSchema(tool.inputSchema)),
     },
-    json: JSON.stringify({
-      name,
-      title: tool.title,
-      description: withNote(describe(server, tool), note),
-      inputSchema: schema,
-      outputSchema,
-      annotations: listedAnnotations(tool, rules),
-    }),
+    json: write(outputSchema),
+    // Older hosts take output schemas of objects only, and then none of the list.
+    ...(outputSchema !== undefined && outputSchema['type'] !== 'object' && { legacyJson: write(undefined) }),
   };
 }
 

@@ -14,6 +14,7 @@ test.each<Partial<StreamPosition>>([
   { requestId: '', progressToken: '' },
   { requestId: parseJson('9007199254740993') as never, progressToken: parseJson('1e400') as never },
   { progressToken: 'a.b', last: 0.25 },
+  { last: 2 ** 60 },
 ])('an id tells where its stream was: %p', (change) => {
   const there = { ...position, ...change };
   expect(ids.read('session', ids.write('session', there))).toEqual(there);

@@ -376,7 +376,7 @@ export async function answerLegacy(
       return '{}';
     case 'tools/list':
       checkCursor(params);
-      return `{"tools":${await catalogue.list()}}`;
+      return `{"tools":${await catalogue.list('legacy')}}`;
     default:
       throw methodNotFound(method);
   }

@@ -146,7 +146,7 @@ export async function answerModern(
       checkCursor(request.params);
       return complete(
         serverInfo,
-        `"tools":${await catalogue.list()},"ttlMs":${listTtlMs},"cacheScope":"private"`,
+        `"tools":${await catalogue.list('modern')},"ttlMs":${listTtlMs},"cacheScope":"private"`,
       );
     case 'tools/call':
       return callTool(parts, request, sender);

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { parseJson, writeJson } from '@holdfast/run';
+import { parseJson } from '@holdfast/run';
 
 /**
  * Values that travel through a host and come back as we gave them. Each is signed for one purpose
@@ -15,7 +15,7 @@ export class Seals {
 
   /** Text that is safe in a header and in JSON. */
   seal(purpose: string, holder: string, value: unknown): string {
-    const text = Buffer.from(writeJson(value)!).toString('base64url');
+    const text = Buffer.from(JSON.stringify(value)).toString('base64url');
     return `${text}.${sign(this.#keys[0], purpose, holder, text).toString('base64url')}`;
   }
 

@@ -1,43 +1,24 @@
-import { PassThrough } from 'node:stream';
 import { describe, expect, test } from '@jest/globals';
-import { serveHostOverStdio } from './stdio.js';
-import { openGateway, until, type GatewayChange, type Message, type TestGateway } from './test-gateway.js';
+import {
+  openGateway,
+  openStdio,
+  until,
+  type GatewayChange,
+  type StdioHost,
+  type TestGateway,
+} from './test-gateway.js';
 
-interface StdioHost {
+interface Opened extends StdioHost {
   readonly gateway: TestGateway;
-  write(text: string): void;
-  send(message: object): void;
-  /** All that was answered: exactly one message a line. */
-  messages(): Message[];
-  received(): string;
-  answer(id: unknown): Promise<Message>;
-  hangUp(): Promise<void>;
 }
 
-async function openStdio(change: GatewayChange = {}): Promise<StdioHost> {
+async function openHost(change: GatewayChange = {}): Promise<Opened> {
   const gateway = await openGateway(change);
-  const [input, output] = [new PassThrough(), new PassThrough()];
-  let received = '';
-  output.setEncoding('utf8').on('data', (text: string) => (received += text));
-  const served = serveHostOverStdio(gateway.endpoint.core, input, output);
-  const messages = () =>
-    received
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as Message);
-  return {
-    gateway,
-    write: (text) => void input.write(text),
-    send: (message) => void input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`),
-    messages,
-    received: () => received,
-    answer: (id) => until(() => messages().find((message) => message.id === id)),
-    hangUp: () => (input.end(), served),
-  };
+  return { ...openStdio(gateway), gateway };
 }
 
-async function initialized(change?: GatewayChange): Promise<StdioHost> {
-  const host = await openStdio(change);
+async function initialized(change?: GatewayChange): Promise<Opened> {
+  const host = await openHost(change);
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 't', version: '1' } };
   host.send({ id: 'init', method: 'initialize', params });
   await host.answer('init');
@@ -67,7 +48,7 @@ describe('a host over stdio', () => {
   });
 
   test('of the modern era calls without a handshake', async () => {
-    const host = await openStdio();
+    const host = await openHost();
     host.gateway.finishAll('done');
     host.send(call('m', envelope));
     expect((await host.answer('m')).result).toMatchObject({

@@ -1,5 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { afterEach } from '@jest/globals';
 import { everyLane, laneOf, type CallError, type Progress, type Run } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
@@ -12,11 +13,21 @@ import {
   type ToolDefinition,
 } from '@holdfast/tools';
 import { z } from 'zod';
-import { exchange, openHost, type Exchange, type Host, type Sending } from '../../../test/system/host.js';
+import {
+  envelope,
+  exchange,
+  messagesOfLines,
+  openHost,
+  type Exchange,
+  type Host,
+  type Message,
+  type Sending,
+} from '../../../test/system/host.js';
 import { keyAuth, type AuthProvider } from './auth.js';
 import type { IdentityHooks } from './call.js';
 import { McpEndpoint, type McpSettings } from './endpoint.js';
 import { loopbackHosts } from './http.js';
+import { serveHostOverStdio } from './stdio.js';
 
 export * from '../../../test/system/host.js';
 
@@ -109,8 +120,8 @@ export interface TestGateway {
   report(claim: Claim, ...values: (number | Progress)[]): Promise<void>;
   /** Ends a run: with a text, or with an error. */
   finish(claim: Claim, end: string | CallError): Promise<void>;
-  /** From now on every run ends at once, with `text`. */
-  finishAll(text?: string): void;
+  /** From now on every run ends at once, with `text`, or with the `CallToolResult` that is given as JSON text. */
+  finishAll(text?: string, result?: string): void;
   runs(): Promise<Run[]>;
 }
 
@@ -260,15 +271,80 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
       await store.runs.report(claim, events);
     },
     finish,
-    finishAll: (text = 'done') => {
+    finishAll: (text = 'done', result) => {
       const drain = async (): Promise<void> => {
-        for (let claim = await claimOne(); claim !== undefined; claim = await claimOne())
-          await finish(claim, text);
+        for (let claim = await claimOne(); claim !== undefined; claim = await claimOne()) {
+          if (result === undefined) await finish(claim, text);
+          else await store.runs.finish(claim, { state: 'succeeded', result });
+        }
       };
       afterTest(store.subscribe(({ kind }) => void (kind === 'queued' && drain())));
     },
     runs: () => store.runs.list({ limit: 100 }),
   };
+}
+
+/** A host over stdio of a gateway. */
+export interface StdioHost {
+  write(text: string): void;
+  send(message: object): void;
+  /** All that was answered: exactly one message a line. */
+  messages(): Message[];
+  received(): string;
+  answer(id: unknown): Promise<Message>;
+  hangUp(): Promise<void>;
+}
+
+export function openStdio(gateway: TestGateway): StdioHost {
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  let received = '';
+  output.setEncoding('utf8').on('data', (text: string) => (received += text));
+  const served = serveHostOverStdio(gateway.endpoint.core, input, output);
+  const messages = (): Message[] => messagesOfLines(received);
+  return {
+    write: (text) => void input.write(text),
+    send: (message) => void input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`),
+    messages,
+    received: () => received,
+    answer: (id) => until(() => messages().find((message) => message.id === id)),
+    hangUp: () => (input.end(), served),
+  };
+}
+
+/** The eras and transports by which a request comes. */
+export const ways = ['legacy', 'modern', 'legacy over stdio', 'modern over stdio'] as const;
+
+/** Sends one request and resolves to the message that answers it, byte for byte. `params` are JSON text. */
+export async function ask(
+  gateway: TestGateway,
+  way: (typeof ways)[number],
+  method: string,
+  params = '{}',
+): Promise<string> {
+  const [era, ...overStdio] = way.split(' ') as [Host['era'], ...string[]];
+  const members = params.slice(1, -1);
+  const modern = `{${members && `${members},`}"_meta":${JSON.stringify(envelope)}}`;
+  const body = `{"jsonrpc":"2.0","id":"asked","method":"${method}","params":${era === 'modern' ? modern : params}}`;
+  let lines: string;
+  if (overStdio.length > 0) {
+    const host = openStdio(gateway);
+    host.write(`${body}\n`);
+    await host.answer('asked');
+    lines = host.received();
+    await host.hangUp();
+  } else {
+    const name = /"name":"([^"]*)"/.exec(params)?.[1];
+    const headers =
+      era === 'legacy'
+        ? { 'mcp-session-id': (await gateway.host('legacy')).session }
+        : {
+            'mcp-protocol-version': '2026-07-28',
+            'mcp-method': method,
+            ...(name !== undefined && { 'mcp-name': name }),
+          };
+    lines = (await gateway.send({ headers, body }).answer).body.replaceAll(/^data: /gm, '');
+  }
+  return lines.split('\n').find((line) => line.includes('"id":"asked"'))!;
 }
 
 /** A log for units that are not asked about theirs. */

@@ -38,10 +38,12 @@ export function listedSchema(original: JsonSchema): ListedSchema {
   return { schema: isSelfContained(flat) ? flat : permissive };
 }
 
-/** An output schema for hosts; undefined for one that some of them could not take, which is then not listed (F63). */
+/**
+ * An output schema for hosts; undefined for one that some of them could not take, which is then not listed
+ * (F63). Only hosts of 2026-07-28 take one that is not of an object.
+ */
 export function listedOutputSchema(original: JsonSchema): JsonSchema | undefined {
-  if (original['type'] !== 'object' || Buffer.byteLength(JSON.stringify(original)) > maxListedSchemaBytes)
-    return undefined;
+  if (Buffer.byteLength(JSON.stringify(original)) > maxListedSchemaBytes) return undefined;
   return isSelfContained(original) ? withoutBooleans(original) : undefined;
 }
 
