@@ -78,6 +78,33 @@ describe.each(ways)('%s: a recorded result', (way) => {
   });
 });
 
+test.each(ways)(
+  '%s: G56: icons, a title among the annotations and unknown fields of a tool are listed',
+  async (way) => {
+    const store = await memoryStore();
+    const otherFields = {
+      icons: [{ src: 'data:image/png;base64,AAAA', sizes: ['any'], shape: 'round' }],
+      _meta: { 'vendor.example/rank': 7 },
+      'x-owner': { team: null },
+      name: 'forged',
+    };
+    const annotations = { title: 'Look', tone: 'warm', readOnlyHint: true };
+    const server = serverOf([{ name: 'look', description: 'Looks.', annotations }]);
+    await store.servers.publish({ ...server, tools: [{ ...server.tools[0]!, otherFields }] });
+    const gateway = await openGateway({ store });
+    const { result } = JSON.parse(await ask(gateway, way, 'tools/list')) as {
+      result: { tools: { name: string }[] };
+    };
+    expect(result.tools.find(({ name }) => name === 'docs__look')).toEqual({
+      ...otherFields,
+      name: 'docs__look',
+      description: '[MCP Docs] Looks.',
+      inputSchema: { type: 'object' },
+      annotations,
+    });
+  },
+);
+
 describe('G06: structured content that is no object', () => {
   const answer = (content: object[], structuredContent: unknown) =>
     ({ kind: 'recorded', result: JSON.stringify({ content, structuredContent }), mark }) as const;

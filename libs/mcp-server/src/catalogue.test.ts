@@ -145,7 +145,7 @@ describe('the tools of an upstream', () => {
   test('are listed among our own, by name, with our word for their class (BEHAVIOURS 27, 28, X17)', async () => {
     expect(await listOf(serverOf(docs))).toEqual([
       { name: 'docs__bare', description: '[MCP Docs] bare', inputSchema: { type: 'object' }, annotations: { readOnlyHint: false } },
-      { name: 'docs__search_docs_31310365', description: '[MCP Docs] Searches.', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } },
+      { name: 'docs__search_docs_31310365', description: '[MCP Docs] Searches.', inputSchema: { type: 'object' }, annotations: { title: 'S', readOnlyHint: true } },
       { name: 'docs__write', title: 'W', description: '[MCP Docs] ', inputSchema: { type: 'object' }, annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true } },
     ]); // prettier-ignore
   });

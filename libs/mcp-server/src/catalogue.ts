@@ -249,6 +249,7 @@ function upstreamEntry(name: string, server: ServerCatalogue, tool: UpstreamTool
   const outputSchema = isPassedOn ? listedOutputSchema(tool.outputSchema!) : undefined;
   const write = (output: JsonSchema | undefined): string =>
     JSON.stringify({
+      ...tool.otherFields,
       name,
       title: tool.title,
       description: withNote(describe(server, tool), note),

@@ -100,8 +100,22 @@ test('filters go by the bare name (BEHAVIOURS 96)', () => {
   expect(isOffered('a', { allow: [] })).toBe(false);
 });
 
+test('G56: hosts get the title and unknown annotations as they came', () => {
+  const claims = { title: 'T', tone: { warm: [1] }, readOnlyHint: 'yes', openWorldHint: false };
+  expect(listedAnnotations(tool(claims), rulesWith())).toEqual({
+    title: 'T',
+    tone: { warm: [1] },
+    readOnlyHint: false,
+  });
+  expect(listedAnnotations(tool({ title: 7 }), rulesWith())).toEqual({ readOnlyHint: false });
+  const evil = JSON.parse('{"__proto__":{"readOnlyHint":true}}') as Record<string, unknown>;
+  expect(JSON.stringify(listedAnnotations(tool(evil), rulesWith()))).toBe(
+    '{"__proto__":{"readOnlyHint":true},"readOnlyHint":false}',
+  );
+});
+
 test('hosts are told our classification, not the words of the upstream (BEHAVIOURS 28)', () => {
-  const claims = { ...reads, ...repeats, openWorldHint: true, title: 'T' };
+  const claims = { ...reads, ...repeats, openWorldHint: true };
   expect(listedAnnotations(tool(claims), rulesWith())).toEqual({ readOnlyHint: true, idempotentHint: true });
   expect(listedAnnotations(tool(claims), rulesWith({ trustHints: false }))).toEqual({ readOnlyHint: false });
   expect(listedAnnotations(tool(claims), rulesWith({ overrides: { t: 'write' } }))).toEqual({

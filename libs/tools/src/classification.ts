@@ -50,15 +50,30 @@ export function isOffered(name: string, { allow, deny }: Pick<ServerRules, 'allo
   return deny === undefined || !deny.includes(name);
 }
 
-/** What a host is told of a tool: our classification, never the upstream's words (BEHAVIOURS 28). */
+/**
+ * What a host is told of a tool: the hints as we classify it, never the upstream's (BEHAVIOURS 28), and its title and
+ * the annotations that no revision of MCP knows as they came.
+ */
 export interface ListedAnnotations {
   readonly readOnlyHint: boolean;
   readonly destructiveHint?: true;
   readonly idempotentHint?: true;
+  readonly [annotation: string]: unknown;
 }
 
+const hintNames: ReadonlySet<string> = new Set([
+  'readOnlyHint',
+  'destructiveHint',
+  'idempotentHint',
+  'openWorldHint',
+]);
+
 export function listedAnnotations(tool: HintedTool, rules: ClassRules): ListedAnnotations {
+  const others = Object.entries(tool.annotations ?? {}).filter(
+    ([name, value]) => !hintNames.has(name) && (name !== 'title' || typeof value === 'string'),
+  );
   return {
+    ...Object.fromEntries(others),
     readOnlyHint: classOf(tool, rules) === 'read',
     ...(hints(tool, 'destructiveHint') && { destructiveHint: true }),
     ...(isIdempotent(tool, rules) && { idempotentHint: true }),

@@ -70,6 +70,8 @@ export interface UpstreamTool {
   readonly inputSchema: JsonSchema;
   readonly outputSchema?: JsonSchema;
   readonly annotations?: Readonly<Record<string, unknown>>;
+  /** What else it published, `icons` and `_meta` among it, in a form that every host takes. */
+  readonly otherFields?: Readonly<Record<string, unknown>>;
   /** Digest of all of the above (BEHAVIOURS 204). */
   readonly fingerprint: string;
 }
