@@ -5,7 +5,7 @@ import { z } from 'zod';
 
 const journal = process.env['HOLDFAST_EXAMPLES_LOG'];
 
-/** Adds `start <tool> <run id> <attempt>` or `end …` to the file that HOLDFAST_EXAMPLES_LOG names. */
+/** Appends `start <tool> <run id> <attempt>` or `end …` to the file named by HOLDFAST_EXAMPLES_LOG. */
 async function note(what: 'start' | 'end', tool: string, { runId, attempt }: ToolContext): Promise<void> {
   if (journal !== undefined) await appendFile(journal, `${what} ${tool} ${runId} ${attempt}\n`);
 }
@@ -13,7 +13,7 @@ async function note(what: 'start' | 'end', tool: string, { runId, attempt }: Too
 export const lookupOrder = defineTool({
   name: 'lookup_order',
   description: "Look up an order's status.",
-  input: { order_id: z.string().describe('as o-17') },
+  input: { order_id: z.string().describe('for example o-17') },
   readOnly: true,
   async run({ order_id }, ctx) {
     await note('start', 'lookup_order', ctx);
@@ -26,14 +26,14 @@ export const refundOrder = defineTool({
   name: 'refund_order',
   description: 'Refund an order.',
   input: {
-    order_id: z.string().describe('as o-17'),
+    order_id: z.string().describe('for example o-17'),
     delay_ms: z
       .number()
       .int()
       .min(0)
       .max(3_600_000)
       .optional()
-      .describe('how long the refund takes, to try out long calls'),
+      .describe('duration of the refund, to try long calls'),
   },
   timeoutMs: 3_700_000,
   async run({ order_id, delay_ms = 0 }, ctx) {
@@ -50,7 +50,7 @@ export const refundOrder = defineTool({
 
 export const boom = defineTool({
   name: 'boom',
-  description: 'Fails with the message it is given.',
+  description: 'Fails with the given message.',
   input: { msg: z.string() },
   async run({ msg }, ctx) {
     await note('start', 'boom', ctx);
@@ -60,7 +60,7 @@ export const boom = defineTool({
 
 export const gatedRefund = defineTool({
   name: 'gated_refund',
-  description: 'Refund an amount; more than 100 needs an approval.',
+  description: 'Refund an amount; amounts over 100 need an approval.',
   input: { amount: z.number().positive() },
   requiresApproval: ({ amount }) => amount > 100,
   async run({ amount }, ctx) {
