@@ -1,18 +1,18 @@
 #!/bin/sh
-# Puts what the image of one service holds into a new folder: the service, the libraries of ours that it uses, and
-# their dependencies, without those of development; for a worker the example tools too. Run it at the root of a checkout that is built:
+# Collects the files of one service image in a new folder: the service, the workspace libraries that it uses, and their
+# production dependencies. A worker also gets the example tools. Run it at the root of a built checkout:
 #   sh deploy/collect.sh gateway /tmp/gateway && cd /tmp/gateway && node apps/gateway/dist/main.js
 set -eu
 app=$1 target=$2
 mkdir "$target"
 
-# npm wants the manifests of all workspaces to believe its lockfile.
+# npm accepts its lockfile only with the manifests of all workspaces.
 cp package.json package-lock.json "$target"
 for manifest in apps/*/package.json libs/*/package.json examples/*/package.json; do
   mkdir -p "$target/${manifest%/*}"
   cp "$manifest" "$target/$manifest"
 done
-# Optional is a Node for machines with an older one; the image has its own.
+# The optional dependencies are a Node for machines with an older one; the image has its own Node.
 workspaces="--workspace apps/$app"
 if [ "$app" = worker ]; then workspaces="$workspaces --workspace examples/orders"; fi
 # shellcheck disable=SC2086 # several words
@@ -32,5 +32,5 @@ for manifest in apps/*/package.json libs/*/package.json examples/*/package.json;
   fi
 done
 rm -f "$target/package-lock.json" "$target/node_modules/.package-lock.json"
-# A checkout made with umask 077 is for its owner alone; a service runs as somebody else.
+# With umask 077 only the owner can read a checkout, but a service runs as another user.
 chmod -R a+rX "$target"
