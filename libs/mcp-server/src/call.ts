@@ -40,7 +40,7 @@ import type { RunWatch } from './run-watch.js';
 import { markOf, type CallAnswer } from './call-result.js';
 import { metaOf, type HostRequest } from './message.js';
 import type { HandedCall, ResumePoint } from './request-state.js';
-import { codes, faultOf, internalError, ProtocolRefusal, type RequestId } from './wire-errors.js';
+import { codes, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
 export interface HookRequest {
@@ -162,7 +162,7 @@ export class Calls {
     this.#leaving.abort();
   }
 
-  /** @throws ProtocolRefusal, HostGone, HandedOver, or a fault of ours before the call has a run */
+  /** @throws ProtocolRefusal, HostGone, HandedOver, or a fault of ours */
   async call(call: Call): Promise<CallAnswer> {
     const { observer } = this.#parts;
     const startedAt = performance.now();
@@ -368,18 +368,9 @@ export class Calls {
   async #answer(accepted: Accepted, waiter: Waiter): Promise<CallAnswer> {
     const { run } = accepted;
     const reattached = accepted.as === 'repeat';
-    const hasToken = run.id.startsWith('r1_');
-    let ended: FinishedRun | 'too long';
-    try {
-      ended = await this.#wait(accepted, waiter);
-    } catch (error) {
-      const fault = faultOf(error);
-      if (fault === undefined || fault instanceof HostGone || fault instanceof HandedOver) throw error;
-      this.#parts.log.error({ runId: run.id, err: fault }, 'call failed');
-      const facts = { name: 'InternalError', message: internalError, outcome: 'pending' } as const;
-      return this.#failedRun({ ...facts, retryable: hasToken }, run, reattached);
-    }
+    const ended = await this.#wait(accepted, waiter);
     if (ended === 'too long') {
+      const hasToken = run.id.startsWith('r1_');
       const comeBack = hasToken
         ? 'Call again with the same idempotency_key to get its result'
         : `It carried no idempotency_key, so its result is only at /api/runs/${run.id}`;

@@ -106,10 +106,21 @@ describe('a request that is refused', () => {
     ['names another tool in its header', withHeaders(call, { 'mcp-name': 'refund_order' }), [400, -32020]],
     ['names no tool in its header', withHeaders(call, { 'mcp-name': undefined }), [400, -32020]],
     ['has a name that cannot be decoded', withHeaders(call, { 'mcp-name': '=?base64?%?=' }), [400, -32020]],
+    ['has a name in base64 without its padding', withHeaders(call, { 'mcp-name': '=?base64?d29yaw?=' }), [400, -32020]],
+    ['has a name in base64 that is no text', withHeaders(call, { 'mcp-name': '=?base64?/w==?=' }), [400, -32020]],
+    ['has another name in base64', withHeaders(call, { 'mcp-name': '=?base64?d29ybA==?=' }), [400, -32020]],
+    ['has its name in base64 of another spelling', withHeaders(call, { 'mcp-name': '=?BASE64?d29yaw==?=' }), [400, -32020]],
+    ['has two names', withHeaders(call, { 'mcp-name': ['work', 'work2'] }), [400, -32020]],
+    ['has two methods', withHeaders(call, { 'mcp-method': ['tools/call', 'tools/list'] }), [400, -32020]],
     ['has no version header', withHeaders(call, { 'mcp-protocol-version': undefined }), [400, -32020]],
     ['has another version header', withHeaders(call, { 'mcp-protocol-version': '2025-11-25' }), [400, -32020]],
     ['has two version headers', withHeaders(call, { 'mcp-protocol-version': ['2026-07-28', '2025-11-25'] }), [400, -32020]],
     ['has no capabilities', request('tools/list', { _meta: { 'io.modelcontextprotocol/clientCapabilities': undefined } }), [400, -32602]],
+    ['has capabilities that are no object', request('tools/list', { _meta: { 'io.modelcontextprotocol/clientCapabilities': [] } }), [400, -32602]],
+    ['has a version that is no text', request('tools/list', { _meta: { [version]: 20260728 } }), [400, -32602]],
+    ['has no version in its envelope', request('tools/list', { _meta: { [version]: undefined } }), [400, -32602]],
+    ['is of another version to come than its header', request('tools/list', { _meta: { [version]: '2999-01-01' } }), [400, -32020]],
+    ['is a response', { ...call, body: { jsonrpc: '2.0', id: 1, result: {} } }, [400, -32600]],
     ['has no envelope', { ...call, body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'work' } } }, [400, -32602]],
     ['is of a version to come', withHeaders(request('tools/list', { _meta: { [version]: '2999-01-01' } }), { 'mcp-protocol-version': '2999-01-01' }), [400, -32022]],
     ['is of no method we have', request('resources/list'), [404, -32601]],
@@ -134,15 +145,16 @@ describe('a request that is refused', () => {
   });
 });
 
-test('the name of a tool may be written in base64', async () => {
+test.each(['work', 'wörk ☃', '=?base64?d29yaw==?='])('the name %s may be written in base64', async (tool) => {
   const gateway = await openGateway();
+  const name = `=?base64?${Buffer.from(tool).toString('base64')}?=`;
+  const sending = withHeaders(request('tools/call', { name: tool }), { 'mcp-name': name });
   gateway.finishAll();
-  const name = `=?base64?${Buffer.from('work').toString('base64')}?=`;
-  const answer = await post(
-    gateway,
-    withHeaders(request('tools/call', { name: 'work' }), { 'mcp-name': name }),
-  );
-  expect(answer.messages[0]?.result?.content).toEqual([{ type: 'text', text: 'done' }]);
+  const { status, messages } = await post(gateway, sending);
+  // One that nobody has is unknown, and no mismatch.
+  expect(status).toBe(200);
+  if (tool === 'work') expect(messages[0]?.result?.content).toEqual([{ type: 'text', text: 'done' }]);
+  else expect(messages[0]?.error?.code).toBe(-32602);
 });
 
 test('no session is made, and one that is named is ignored', async () => {
@@ -283,6 +295,7 @@ test('a subscription is acknowledged and told that the tools changed', async () 
     method: 'notifications/subscriptions/acknowledged',
     params: { notifications: { toolsListChanged: true } },
   });
+  expect(frames()).toHaveLength(1);
   await gateway.store.tools.register('default', []);
   await until(() => frames().length > 1);
   expect(frames()[1]).toMatchObject({

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  definitions,
   openGateway,
   openStdio,
   until,
@@ -104,6 +105,66 @@ describe('a host over stdio', () => {
     const bytes = Buffer.from(`${message}\n`);
     for (const byte of bytes) host.write(Buffer.of(byte) as never);
     expect(await host.answer('é\u2028😀')).toMatchObject({ result: {} });
+  });
+
+  test('hears of changed tools: an older host at once, a newer one where it asked for it', async () => {
+    const host = await initialized();
+    const changed = () =>
+      host.messages().filter(({ method }) => method === 'notifications/tools/list_changed');
+    host.send({ id: 1, method: 'tools/list' });
+    await host.answer(1);
+    await host.gateway.store.tools.register('default', []);
+    await until(() => changed().length === 1);
+    expect(changed()[0]).not.toHaveProperty('params');
+
+    const modern = openStdio(host.gateway);
+    const listen = (id: unknown, notifications: unknown): void =>
+      modern.send({ id, method: 'subscriptions/listen', params: { notifications, _meta: envelope } });
+    listen('all', { toolsListChanged: true, promptsListChanged: true });
+    listen('none', {});
+    listen('bad', [true]);
+    await modern.answer('bad');
+    expect(modern.messages()).toMatchObject([
+      {
+        method: 'notifications/subscriptions/acknowledged',
+        params: { notifications: { toolsListChanged: true } },
+      },
+      { method: 'notifications/subscriptions/acknowledged', params: { notifications: {} } },
+      { id: 'none', result: { resultType: 'complete' } },
+      { id: 'bad', error: { code: -32602 } },
+    ]);
+    await host.gateway.store.tools.register('default', definitions);
+    await until(() => modern.messages().length === 5);
+    expect(modern.messages()[4]).toEqual({
+      jsonrpc: '2.0',
+      method: 'notifications/tools/list_changed',
+      params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 'all' } },
+    });
+    modern.send({ method: 'notifications/cancelled', params: { requestId: 'all' } });
+    await host.gateway.store.tools.register('default', []);
+    await until(() => changed().length === 3);
+    await modern.hangUp();
+    expect(modern.messages()).toHaveLength(5);
+  });
+
+  test('says the era of each request in its envelope', async () => {
+    const host = openStdio(await openGateway());
+    const version = 'io.modelcontextprotocol/protocolVersion';
+    const requests = [
+      ['server/discover', envelope],
+      ['ping', {}],
+      ['ping', envelope],
+      ['server/discover', {}],
+      ['tools/list', { ...envelope, [version]: '2999-01-01' }],
+      ['tools/list', { ...envelope, [version]: 7 }],
+      ['tools/list', { [version]: '2026-07-28' }],
+    ];
+    for (const [id, [method, meta]] of requests.entries()) host.send({ id, method, params: { _meta: meta } });
+    await until(() => host.messages().length === requests.length);
+    const codes = [...host.messages()]
+      .sort((a, b) => Number(a.id) - Number(b.id))
+      .map(({ error }) => error?.code);
+    expect(codes).toEqual([undefined, undefined, -32601, -32601, -32022, -32602, -32602]);
   });
 
   test('that cancels gets nothing more, and the run goes on', async () => {
