@@ -223,9 +223,9 @@ describe('of two configurations of a proxy', () => {
     text.replace(learning, '').replace(/^(#.*\n)+/, '');
 
   test.each([
-    ['haproxy', 'cfg', /^ {2}# The id is minted[\s\S]*?stick on req.*\n/m],
-    ['nginx', 'conf', /^ {4}# The id is minted[\s\S]*?header;\n/m],
-    ['envoy', 'yaml', /^ {18}# Joins the address[\s\S]*?mcp-session-id \}\n/m],
+    ['haproxy', 'cfg', /^ {2}# The gateway creates[\s\S]*?stick on req.*\n/m],
+    ['nginx', 'conf', /^ {4}# The gateway creates[\s\S]*?header;\n/m],
+    ['envoy', 'yaml', /^ {18}# Adds the address[\s\S]*?mcp-session-id \}\n/m],
   ])('the sticky one of %s differs in what makes it stick only', (name, ending, learning) => {
     expect(written(`${name}-sticky.${ending}`)).toMatch(learning);
     expect(without(written(`${name}-sticky.${ending}`), learning)).toBe(

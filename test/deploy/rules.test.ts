@@ -58,7 +58,7 @@ const cases: readonly Case[] = [
     what: 'no gateway is scraped any more',
     series: { 'holdfast_calls_waiting{namespace="shop"}': '0 0 0 stale' },
     after: 7,
-    fires: { summary: 'No gateway is scraped, so hosts are probably not served.' },
+    fires: { summary: 'Prometheus scrapes no gateway; hosts are probably not served.' },
   },
   {
     alert: 'HoldfastGatewaysGone',
@@ -80,7 +80,7 @@ const cases: readonly Case[] = [
     },
     after: 7,
     fires: {
-      summary: 'Gateways are up and the store answers none of them; calls end as internal errors.',
+      summary: 'Gateways are up but the store does not answer them; calls end as internal errors.',
       labels: shop,
     },
   },
@@ -100,7 +100,7 @@ const cases: readonly Case[] = [
     series: { 'holdfast_queue_age_seconds{namespace="shop"}': '0+60x10' },
     after: 4,
     fires: {
-      summary: 'The oldest queued run waits for 4m 0s: no worker serves its tool, or too few do.',
+      summary: 'The oldest queued run has waited for 4m 0s: no worker serves its tool, or too few do.',
       labels: shop,
     },
   },
@@ -129,7 +129,7 @@ const cases: readonly Case[] = [
     series: { 'holdfast_lease_lost_total{namespace="shop"}': '0x5 1x10' },
     after: 8,
     fires: {
-      summary: 'Workers lost their lease in the last 15 minutes; what they ran was given to others.',
+      summary: 'Workers lost their lease in the last 15 minutes; other workers took over their runs.',
       labels: shop,
     },
   },
@@ -145,7 +145,7 @@ const cases: readonly Case[] = [
     series: { [unknown]: '0x5 1x10' },
     after: 8,
     fires: {
-      summary: 'Writes ended as MCPCallOutcomeUnknown: somebody should look whether they took effect.',
+      summary: 'Writes ended as MCPCallOutcomeUnknown: check whether they took effect.',
       labels: { ...shop, error: 'MCPCallOutcomeUnknown' },
     },
   },
@@ -161,7 +161,7 @@ const cases: readonly Case[] = [
     series: { 'holdfast_call_seconds_count{namespace="shop",outcome="unknown"}': '0+1x20' },
     after: 10,
     fires: {
-      summary: 'Hosts get answers that cannot say whether their calls took effect.',
+      summary: 'Hosts receive answers that do not show whether their calls took effect.',
       labels: shop,
     },
   },
@@ -231,7 +231,7 @@ const cases: readonly Case[] = [
     },
     after: 11,
     fires: {
-      summary: '9000 sessions are open; new ones are refused at HOLDFAST_MAX_SESSIONS, by default 10000.',
+      summary: '9000 sessions are open; gateways reject new ones at HOLDFAST_MAX_SESSIONS, by default 10000.',
       labels: shop,
     },
   },
@@ -253,7 +253,7 @@ const cases: readonly Case[] = [
     },
     after: 6,
     fires: {
-      summary: '10.0.0.1:9464 answers late: something blocks its event loop.',
+      summary: '10.0.0.1:9464 answers late: its event loop is blocked.',
       labels: { ...shop, instance: '10.0.0.1:9464' },
     },
   },
