@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { endsOfCancel, freshRunId, RunError, type RunId } from '@holdfast/run';
-import { openStore, type Store } from '@holdfast/store';
+import { openStore, type Signal, type Store } from '@holdfast/store';
 import { defineTool, type Tool } from '@holdfast/tools';
 import { z } from 'zod';
 import { Worker, type WorkerSettings } from './worker.js';
@@ -405,6 +405,44 @@ test('a worker whose lease was given away stops its bodies, discards their resul
   await until(() => worker.seen.includes('lease lost') && reasons.length > 0);
   expect(reasons).toEqual(['lease-lost']);
   expect(await end(store, id)).toEqual(run);
+});
+
+test('G68: a forged signal that a run was cancelled stops no body', async () => {
+  const store = await memoryStore();
+  const listeners = new Set<(signal: Signal) => void>();
+  let looks = 0;
+  const forged: Store = {
+    ...withRuns(store, {
+      news: (watched) => {
+        looks++;
+        return store.runs.news(watched);
+      },
+    }),
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return store.subscribe(listener);
+    },
+  };
+  const hold = gate();
+  const reasons: unknown[] = [];
+  const worker = makeWorker(forged, [
+    tool(async (_args, { signal }) => {
+      signal.addEventListener('abort', () => reasons.push(signal.reason));
+      await hold.opened;
+      return 'done';
+    }),
+  ]);
+  await worker.start();
+  const id = await submit(store);
+  const { seq } = await until(async () => {
+    const run = (await store.runs.get(id))!;
+    return run.state === 'running' && run;
+  });
+  for (const listener of listeners) listener({ kind: 'cancelled', seqs: [seq, seq + 1, 2 ** 53 - 1] });
+  await until(() => looks > 0);
+  hold.open();
+  expect(await end(store, id)).toMatchObject({ state: 'succeeded', attempt: 1 });
+  expect(reasons).toEqual([]);
 });
 
 test('a cancelled run stops its body, and its slot is free (BEHAVIOURS X10)', async () => {

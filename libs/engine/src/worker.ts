@@ -151,7 +151,7 @@ export class Worker {
     this.#steadySince = -Infinity;
     this.#unsubscribe = this.#store.subscribe((signal) => {
       if (signal.kind === 'queued') this.#claim('behind-last');
-      else if (signal.kind === 'cancelled') this.#stopCancelled(signal.seqs);
+      else if (signal.kind === 'cancelled') this.#hearCancelled(signal.seqs);
       else if (signal.kind === 'everything') this.#claim('sweep');
     });
     this.#beating = this.#beat();
@@ -217,16 +217,20 @@ export class Worker {
     await this.#store.workers.join({ id: this.#id, group, workflows }, leaseMs);
   }
 
-  #stopCancelled(seqs: Iterable<number>): void {
-    for (const seq of seqs) this.#held.get(seq)?.stop.abort('cancelled' satisfies Stop);
+  #hearCancelled(seqs: readonly number[]): void {
+    this.#stopCancelled(seqs).catch((error: unknown) => {
+      const fields = { worker: this.#id, err: ensureError(error) };
+      this.#log.warn(fields, 'cancelled runs not read; looking again at the next beat');
+    });
   }
 
-  /** The net under a lost signal: a run that has ended though it is held here was cancelled. */
-  async #lookForCancelled(): Promise<void> {
-    if (this.#held.size === 0) return;
-    const held = [...this.#held.keys()].map((seq) => ({ seq, after: Number.MAX_SAFE_INTEGER }));
-    const news = await this.#store.runs.news(held);
-    this.#stopCancelled(news.filter(({ ended }) => ended?.state === 'cancelled').map(({ seq }) => seq));
+  /** Stops the attempts among `seqs` whose run the store has as cancelled. A signal alone stops nothing. */
+  async #stopCancelled(seqs: Iterable<number>): Promise<void> {
+    const held = [...seqs].filter((seq) => this.#held.has(seq));
+    if (held.length === 0) return;
+    const news = await this.#store.runs.news(held.map((seq) => ({ seq, after: Number.MAX_SAFE_INTEGER })));
+    for (const { seq, ended } of news)
+      if (ended?.state === 'cancelled') this.#held.get(seq)?.stop.abort('cancelled' satisfies Stop);
   }
 
   /** Renews the lease, gives back what dead workers held, and looks through the whole queue: the net under lost signals. */
@@ -240,7 +244,7 @@ export class Worker {
         await this.#renew();
         // After an outage the others need time to renew before they are taken for dead.
         if (performance.now() - this.#steadySince >= leaseMs) await this.#store.workers.recover();
-        await this.#lookForCancelled();
+        await this.#stopCancelled(this.#held.keys());
         this.#servers?.refresh();
         this.#claim('sweep');
       } catch (error) {

@@ -14,8 +14,8 @@ import {
   type AuthProvider,
   type IdentityHooks,
 } from '@holdfast/mcp-server';
-import { ensureError, systemClock, type Run, type Log } from '@holdfast/run';
-import { ConfigError, onceEvery, type ConfigProblem, type Metrics } from '@holdfast/ops';
+import { ensureError, onceEvery, systemClock, type Run, type Log } from '@holdfast/run';
+import { ConfigError, type ConfigProblem, type Metrics } from '@holdfast/ops';
 import { keepRetention, type Store } from '@holdfast/store';
 import { originRules, type ServingSettings } from './settings.js';
 

@@ -41,6 +41,9 @@ const versions: readonly string[] = legacyVersions;
 /** Says that the list of tools is another. */
 export const toolsChanged = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
+/** What a cancellation is sealed for on its way to the replica that has the call. */
+const cancelPurpose = 'mcp-cancel/v1';
+
 /** A host waits this long before it takes a broken stream up again; with 200 ms the SDK's gave up after 0.7 s. */
 const retryMs = 2_000;
 /** A call that lasts longer than this is answered on a stream, so that proxies see bytes and hosts can resume. */
@@ -81,7 +84,7 @@ export class LegacyLeg {
     this.#forget = [
       parts.sessions.onClosed((id) => this.#streams.get(id)?.end()),
       parts.store.subscribe((signal) => {
-        if (signal.kind === 'told') this.#endWait(signal.id, signal.message);
+        if (signal.kind === 'told') this.#hear(signal.id, signal.message);
       }),
       parts.catalogue.onChange(() => {
         for (const stream of this.#streams.values()) stream.send(toolsChanged);
@@ -304,8 +307,14 @@ export class LegacyLeg {
   async #cancel(session: Session | undefined, requestId: unknown): Promise<void> {
     // A longer id than any host makes would not fit into a signal; its wait ends when the host hangs up.
     const id = isRequestId(requestId) ? writeJson(requestId)! : '';
-    if (session !== undefined && id !== '' && id.length <= 1_000)
-      await this.#parts.sessions.tell(session.id, id);
+    if (session !== undefined && id !== '' && id.length <= 300)
+      await this.#parts.sessions.tell(session.id, this.#parts.seals.seal(cancelPurpose, session.id, id));
+  }
+
+  /** Whoever reaches the store's channel can send there; what no gateway sealed for this session ends nothing. */
+  #hear(sessionId: string, sealed: string): void {
+    const requestId = this.#parts.seals.open(cancelPurpose, sessionId, sealed);
+    if (typeof requestId === 'string') this.#endWait(sessionId, requestId);
   }
 
   /** Nothing more is sent for a cancelled request; its run goes on, unless the deployment says otherwise (BEHAVIOURS 52, X10). */

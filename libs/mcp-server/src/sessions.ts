@@ -35,10 +35,7 @@ export class Sessions {
     this.#log = log;
     this.#unsubscribe = store.subscribe((signal) => {
       if (signal.kind === 'everything') this.#known.clear();
-      if (signal.kind !== 'session') return;
-      this.#closings++;
-      this.#known.delete(signal.id);
-      for (const listener of this.#closed) listener(signal.id);
+      if (signal.kind === 'session') this.#hearClosed(signal.id);
     });
     // An open stream is use, though nothing is sent on it.
     this.#timer = setInterval(
@@ -121,6 +118,19 @@ export class Sessions {
 
   count(): Promise<number> {
     return this.#store.sessions.count(this.#limits.idleMs);
+  }
+
+  /** A signal is a hint: what hangs on a session ends only when the store has it no longer. */
+  #hearClosed(id: string): void {
+    this.#closings++;
+    this.#known.delete(id);
+    if (!this.#inUse.has(id)) return;
+    this.#store.sessions.get(id, this.#limits.idleMs).then(
+      (session) => {
+        if (session === undefined) for (const listener of this.#closed) listener(id);
+      },
+      (error: unknown) => this.#log.warn({ err: ensureError(error) }, 'closed session not read'),
+    );
   }
 
   stop(): void {

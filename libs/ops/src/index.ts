@@ -4,7 +4,6 @@ export { knownVariables } from './known-variables.js';
 export { isLoopback } from './loopback.js';
 export type { Metrics } from './metrics.js';
 export { opsRoutes, type OpsRoutes } from './ops-routes.js';
-export { onceEvery } from './repeated-fault.js';
 export { readRpcCredentials, rpcRules, rpcSettings, type RpcCredentials } from './rpc-settings.js';
 export { runService, type ServiceWork } from './run-service.js';
 export { beginService, type Service } from './service.js';

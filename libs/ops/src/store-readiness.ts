@@ -1,6 +1,5 @@
-import { systemClock, type Log } from '@holdfast/run';
+import { onceEvery, systemClock, type Log } from '@holdfast/run';
 import type { Health } from './health.js';
-import { onceEvery } from './repeated-fault.js';
 
 export interface StoreReadiness {
   failed(error: Error): void;

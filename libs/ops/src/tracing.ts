@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { diag, DiagLogLevel } from '@opentelemetry/api';
-import { systemClock, type Log } from '@holdfast/run';
-import { onceEvery } from './repeated-fault.js';
+import { onceEvery, systemClock, type Log } from '@holdfast/run';
 import type { Environment } from './settings.js';
 
 /** The export of traces of one process. */

@@ -16,6 +16,7 @@ export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
 export type { Log, ServiceLog } from './log.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
 export type { Progress } from './progress.js';
+export { onceEvery, type RepeatedFault } from './repeated-fault.js';
 export {
   afterLostAttempt,
   afterLostUpstreamAttempt,

@@ -10,6 +10,7 @@ import {
   type PgBouncer,
   type TcpProxy,
 } from '../../../test/servers/index.ts';
+import { recordingLog } from '../../../test/support/log.ts';
 import { storeConformance } from './conformance.suite.js';
 import type { Signal, Store } from './contract.js';
 import {
@@ -537,6 +538,20 @@ describe('an outage', () => {
     );
     await submit(store);
   });
+});
+
+test('G68: a notification that no store sends ends nothing, and one line says so', async () => {
+  const url = await testDatabase();
+  const { lines, log } = recordingLog();
+  const store = await open({ url, log });
+  const stranger = await connect(url);
+  for (const payload of ['a told b', 'a told {', 'a runs x', 'a queued x', 'nonsense', ''])
+    await stranger.query('SELECT pg_notify($1, $2)', ['holdfast', payload]);
+  // Notifications arrive in order: once this one is heard, the others were.
+  const heard = next(store, 'tools');
+  await stranger.query(`NOTIFY holdfast, 'another tools'`);
+  await heard;
+  expect(lines.filter(({ message }) => message.includes('cannot be read'))).toHaveLength(1);
 });
 
 describe('PgBouncer in transaction mode', () => {

@@ -48,7 +48,7 @@ import {
   type RunRow,
 } from './rows.js';
 import { queuedOf, queueHead, stretchCount, stretchLength, type QueueSample } from './queue-sample.js';
-import { Signals } from './signals.js';
+import { readHint, sayUnread, Signals } from './signals.js';
 import { WriteBatches, type Dispatched, type Finish, type Report, type Submit } from './write-batches.js';
 
 export interface PostgresOptions {
@@ -85,7 +85,7 @@ export async function openPostgres({
   const hosts = new PostgresHosts(url);
   const listenHosts = listenUrl === 'off' ? undefined : new PostgresHosts(listenUrl);
   await prepareDatabase(hosts, (message) => log.warn({ store: hosts.name }, message));
-  const store = new PostgresStore(new Database(hosts, { poolSize, statementMs }), pollMs);
+  const store = new PostgresStore(new Database(hosts, { poolSize, statementMs }), pollMs, log);
   if (listenHosts !== undefined) await store.listen(listenHosts, log);
   return store;
 }
@@ -122,13 +122,15 @@ class PostgresStore implements Store {
   readonly #floors = new ClaimFloors();
   /** Marks our own notifications, whose signals were given when their statement was done. */
   readonly #origin = randomUUID().slice(0, 8);
+  readonly #sayUnread: () => void;
   readonly #poll: NodeJS.Timeout;
   readonly #batches: WriteBatches;
   #listener: Listening | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(db: Database, pollMs: number) {
+  constructor(db: Database, pollMs: number, log: ListenerLog) {
     this.#db = db;
+    this.#sayUnread = sayUnread(log);
     this.#batches = new WriteBatches({
       submit: (items) => this.#submitAll(items),
       finish: (items) => this.#finishAll(items),
@@ -162,27 +164,20 @@ class PostgresStore implements Store {
     return this.#signals.subscribe(listener);
   }
 
-  /** Payloads are `<origin> <kind> <data>`; see the statements that send them. */
+  /** The statements that write say what they send. */
   #hear(payload: string): void {
-    const [origin, kind, data = ''] = payload.split(' ', 3);
+    const hint = readHint(payload);
+    if (hint === undefined) return this.#sayUnread();
+    const { origin, signal, lowest } = hint;
     if (origin === this.#origin) return;
-    if (kind === 'queued') this.#emitQueued(Number(data));
-    else if (kind === 'runs') this.#emit({ kind, seqs: data.split(',').map(Number) });
-    else if (kind === 'cancelled') this.#emitCancelled(Number(data));
-    else if (kind === 'told') this.#emitTold(payload.slice(payload.indexOf('{')));
-    else if (kind === 'tools') this.#emit({ kind });
-    else if (kind === 'session') this.#emit({ kind, id: data });
-    // Anything else is of a newer version, which says what it says in other ways too.
+    if (signal.kind === 'queued') this.#emitQueued(lowest);
+    else if (signal.kind === 'cancelled') this.#emitCancelled(signal.seqs);
+    else this.#emit(signal);
   }
 
   #emit(signal: Signal): void {
     if (signal.kind === 'everything') this.#floors.lower(0);
     this.#signals.emit(signal);
-  }
-
-  /** @param told  `{id, message}` as JSON */
-  #emitTold(told: string): void {
-    this.#emit({ kind: 'told', ...(JSON.parse(told) as { id: string; message: string }) });
   }
 
   /** @param lowest  the smallest `seq` that became due */
@@ -570,13 +565,13 @@ class PostgresStore implements Store {
         JSON.stringify(ends.dispatched),
       ],
     );
-    if (cancelled !== undefined) this.#emitCancelled(cancelled.seq);
+    if (cancelled !== undefined) this.#emitCancelled([cancelled.seq]);
     return this.runs.get(id);
   }
 
-  #emitCancelled(seq: number): void {
-    this.#emit({ kind: 'cancelled', seqs: [seq] });
-    this.#emit({ kind: 'runs', seqs: [seq] });
+  #emitCancelled(seqs: readonly number[]): void {
+    this.#emit({ kind: 'cancelled', seqs });
+    this.#emit({ kind: 'runs', seqs });
   }
 
   /** `$1` is the origin; `condition` uses `values` from `$2` on. The caller emits, once it is committed. */
@@ -830,8 +825,8 @@ class PostgresStore implements Store {
       if (rows.length > 0) this.#emit({ kind: 'session', id });
     },
     tell: async (id, message) => {
+      this.#emit({ kind: 'told', id, message });
       const told = JSON.stringify({ id, message });
-      this.#emitTold(told);
       await this.#db.query(`SELECT pg_notify('${channel}', $1)`, [`${this.#origin} told ${told}`]);
     },
     count: async (idleMs, now) => {

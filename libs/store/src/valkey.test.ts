@@ -12,6 +12,7 @@ import {
   type PrivateValkey,
   type TcpProxy,
 } from '../../../test/servers/index.ts';
+import { recordingLog } from '../../../test/support/log.ts';
 import { storeConformance } from './conformance.suite.js';
 import type { Claim, Signal, Store } from './contract.js';
 import { join, newRun, submit } from './test-runs.js';
@@ -430,6 +431,21 @@ test(
   },
   startMs,
 );
+
+test('G68: a message that no store sends ends nothing, and one line says so', async () => {
+  const url = testValkey();
+  const { lines, log } = recordingLog();
+  const store = await open({ url, log });
+  const { redis, prefix } = await connect(url);
+  const channel = `${prefix}0:signals`;
+  for (const payload of ['a told b', 'a told {', 'a runs x', 'nonsense', '', 'x'.repeat(100_000)])
+    await redis.publish(channel, payload);
+  // Messages arrive in order: once this one is heard, the others were.
+  const heard = next(store, 'tools');
+  expect(await redis.publish(channel, 'another tools')).toBeGreaterThan(0);
+  await heard;
+  expect(lines.filter(({ message }) => message.includes('cannot be read'))).toHaveLength(1);
+});
 
 describe('opening', () => {
   const unfit = (message: RegExp): object => ({

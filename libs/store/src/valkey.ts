@@ -21,7 +21,7 @@ import type {
 } from './contract.js';
 import type { ListenerLog, Listening } from './listening.js';
 import { toFinished, toRun, toRunning, toServers, toTools, traceText, type RunRow } from './rows.js';
-import { Signals } from './signals.js';
+import { readHint, sayUnread, Signals } from './signals.js';
 import { Connection, fromText, readAddress, toText, type Address } from './valkey-connection.js';
 import { listenToValkey } from './valkey-listen.js';
 import { aboutFields, runFields, type ScriptName } from './valkey-scripts.js';
@@ -80,6 +80,7 @@ class ValkeyStore implements Store {
   /** Marks our own signals, which are given when their script is done. */
   readonly #origin = randomUUID().slice(0, 8);
   readonly #subscriber: Listening;
+  readonly #sayUnread: () => void;
   readonly #poll: NodeJS.Timeout;
   readonly #batches: WriteBatches;
   #closed: Promise<void> | undefined;
@@ -89,6 +90,7 @@ class ValkeyStore implements Store {
     { log, pollMs, commandMs }: { log: ListenerLog; pollMs: number; commandMs: number },
   ) {
     this.#address = address;
+    this.#sayUnread = sayUnread(log);
     this.#commandMs = commandMs;
     this.#main = new Connection(address, commandMs);
     this.#durable = address.waitAof ? new Connection(address, commandMs) : this.#main;
@@ -127,30 +129,21 @@ class ValkeyStore implements Store {
     return this.#signals.subscribe(listener);
   }
 
-  /** Payloads are `<origin> <kind> <data>`; scripts send them. */
   #hear(payload: string): void {
-    const [origin, kind, data = ''] = payload.split(' ', 3);
-    if (origin === this.#origin) return;
-    if (kind === 'queued' || kind === 'tools') this.#signals.emit({ kind });
-    else if (kind === 'runs') this.#signals.emit({ kind, seqs: data.split(',').map(Number) });
-    else if (kind === 'cancelled') this.#emitCancelled(Number(data));
-    else if (kind === 'told') this.#emitTold(payload.slice(payload.indexOf('{')));
-    else if (kind === 'session') this.#signals.emit({ kind, id: data });
-    // Anything else is of a newer version, which says what it says in other ways too.
+    const hint = readHint(payload);
+    if (hint === undefined) return this.#sayUnread();
+    if (hint.origin === this.#origin) return;
+    if (hint.signal.kind === 'cancelled') this.#emitCancelled(hint.signal.seqs);
+    else this.#signals.emit(hint.signal);
   }
 
   async #publish(payload: string): Promise<void> {
     await this.#main.do((redis) => redis.publish(this.#address.channel, payload));
   }
 
-  /** @param told  `{id, message}` as JSON */
-  #emitTold(told: string): void {
-    this.#signals.emit({ kind: 'told', ...(JSON.parse(told) as { id: string; message: string }) });
-  }
-
-  #emitCancelled(seq: number): void {
-    this.#signals.emit({ kind: 'cancelled', seqs: [seq] });
-    this.#signals.emit({ kind: 'runs', seqs: [seq] });
+  #emitCancelled(seqs: readonly number[]): void {
+    this.#signals.emit({ kind: 'cancelled', seqs });
+    this.#signals.emit({ kind: 'runs', seqs });
   }
 
   #emitQueued(count: number): number {
@@ -222,7 +215,7 @@ class ValkeyStore implements Store {
       );
       if (kept === undefined) return undefined;
       const run = runOf(kept);
-      if (changed === 1) this.#emitCancelled(run.seq);
+      if (changed === 1) this.#emitCancelled([run.seq]);
       return run;
     },
     dispatch: (claim) => this.#batches.dispatch(claim),
@@ -461,9 +454,8 @@ class ValkeyStore implements Store {
       if ((await this.#run('closeSession', [id])) === 1) this.#signals.emit({ kind: 'session', id });
     },
     tell: async (id, message) => {
-      const told = JSON.stringify({ id, message });
-      this.#emitTold(told);
-      await this.#publish(`${this.#origin} told ${told}`);
+      this.#signals.emit({ kind: 'told', id, message });
+      await this.#publish(`${this.#origin} told ${JSON.stringify({ id, message })}`);
     },
     count: (idleMs, now) => this.#run('countSessions', [idleMs], now),
   };

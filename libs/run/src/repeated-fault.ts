@@ -1,4 +1,5 @@
-import { type Clock, type Log } from '@holdfast/run';
+import type { Clock } from './clock.js';
+import type { Log } from './log.js';
 
 /** One fault that repeats while it lasts, such as "the store cannot be reached". */
 export interface RepeatedFault {
