@@ -48,20 +48,20 @@ describe('the schema refuses', () => {
 
 describe('values that do not fit together are refused with what to do', () => {
   test.each([
-    [['auth.apiKeys.existingSecret=keys'], /No store is named.*store\.url/s],
+    [['auth.apiKeys.existingSecret=keys'], /No store is set.*store\.url/s],
     [[...sets(least), 'evaluation.postgres.enabled=true'], /Several stores/],
-    [['store.url=postgres://db/x'], /Nobody could call.*auth\.apiKeys\.existingSecret/s],
+    [['store.url=postgres://db/x'], /No caller could authenticate.*auth\.apiKeys\.existingSecret/s],
     [['store.url=postgres://db/x', 'auth.modes={jwt}'], /auth\.jwt\.issuer/],
     [['store.url=postgres://db/x', 'auth.modes={none}'], /auth\.allowUnauthenticated/],
     [['store.url=postgres://db/x', 'auth.modes={module}'], /auth\.module/],
-    [[...sets(least), 'connector.enabled=false'], /Workers would have nothing to do/],
+    [[...sets(least), 'connector.enabled=false'], /Workers have no work/],
     [[...sets(least), 'worker.autoscaling.minReplicas=0'], /needs worker\.autoscaling\.type=keda/],
     [[...sets(least), 'httpRoute.enabled=true'], /httpRoute\.parentRefs/],
-    [[...sets(least), 'gateway.autoscaling.enabled=true', 'gateway.autoscaling.cpu=0'], /looks at nothing/],
+    [[...sets(least), 'gateway.autoscaling.enabled=true', 'gateway.autoscaling.cpu=0'], /has no metric/],
     [[...sets(least), 'gateway.enabled=false', 'ingress.enabled=true'], /gateway\.enabled is false/],
     [
       [...sets(least), 'metrics.podMonitor.enabled=true', 'metrics.serviceMonitor.enabled=true'],
-      /scraped twice/,
+      /scrape every pod twice/,
     ],
     [
       [
@@ -69,7 +69,7 @@ describe('values that do not fit together are refused with what to do', () => {
         'metrics.prometheusRule.enabled=true',
         'metrics.prometheusRule.disabled={HoldfastQueueStaled}',
       ],
-      /no alert HoldfastQueueStaled.*HoldfastQueueStalled/s,
+      /unknown alert HoldfastQueueStaled.*HoldfastQueueStalled/s,
     ],
   ])('%j', (values, said) => {
     expect(refusal(...values.flatMap((value) => ['--set', value]))).toMatch(said);

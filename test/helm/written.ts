@@ -87,8 +87,8 @@ function schemaOf({ accepts, about }: SettingRow): object {
   return { description, type: 'string', minLength: 1 };
 }
 
-const begin = '<!-- begin of what npm run helm -- --update writes -->\n';
-const end = '<!-- end of what npm run helm -- --update writes -->\n';
+const begin = '<!-- begin of the table that npm run helm -- --update writes -->\n';
+const end = '<!-- end of the table that npm run helm -- --update writes -->\n';
 
 function withTable(text: string): string {
   const from = text.indexOf(begin);

@@ -1,5 +1,5 @@
-// What `helm test` runs in a pod: lists tools as a host would. Takes BASE, the URL of the gateways, MCP_PATH,
-// and KEYS, a folder with keys of callers, when there are some. Prints no key.
+// `helm test` runs this file in a pod. It lists tools as a host does. It reads BASE, the URL of the gateways, MCP_PATH,
+// and KEYS, a folder with keys of callers if there are any. It prints no key.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -32,7 +32,7 @@ const text = await response.text();
 if (KEYS === undefined && AUTH !== 'none') {
   if (response.status !== 401)
     throw new Error(`a caller without a credential got ${response.status}, not 401`);
-  console.log('gateways answer, and refuse a caller without a credential');
+  console.log('gateways answer, and reject a caller without a credential');
 } else {
   if (response.status !== 200) throw new Error(`tools/list got ${response.status}`);
   const { result } = JSON.parse(text.replace(/^[^{]*/, ''));

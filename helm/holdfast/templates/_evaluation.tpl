@@ -87,7 +87,7 @@ spec:
         - name: socket
           emptyDir: {}
         {{- end }}
-  # The password goes with the release: a volume that stayed would let nobody in.
+  # The password is deleted with the release, so nobody could open a volume that stayed.
   persistentVolumeClaimRetentionPolicy: { whenDeleted: Delete, whenScaled: Retain }
   volumeClaimTemplates:
     - metadata:

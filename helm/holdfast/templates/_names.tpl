@@ -2,7 +2,7 @@
 {{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough that the longest name made from it, with -evaluation-postgres, is a name still. */}}
+{{/* Short enough that the longest derived name, with -evaluation-postgres, is still valid. */}}
 {{- define "holdfast.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -21,7 +21,7 @@
 {{- printf "%s-%s" (include "holdfast.fullname" (first .)) (last .) -}}
 {{- end -}}
 
-{{/* What finds the pods of a component; never changes. */}}
+{{/* Selects the pods of a component; never changes. */}}
 {{- define "holdfast.selector" -}}
 {{- $root := first . -}}
 app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride | trunc 63 }}
@@ -31,7 +31,7 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* Takes (list root component); without a component for what belongs to the whole release. */}}
+{{/* Takes (list root component); the component is empty for objects of the whole release. */}}
 {{- define "holdfast.labels" -}}
 {{- $root := first . -}}
 {{ include "holdfast.selector" . }}
@@ -81,7 +81,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{/* Where the URL of the store is: name of the Secret, key of the URL, key of the URL for LISTEN or nothing. */}}
+{{/* Location of the store URL: name of the Secret, key of the URL, key of the URL for LISTEN or nothing. */}}
 {{- define "holdfast.storeSecret" -}}
 {{- $store := .Values.store -}}
 {{- if $store.existingSecret -}}
@@ -99,7 +99,7 @@ annotations:
 {{- if or (eq .Values.worker.upstreams "always") (and (eq .Values.worker.upstreams "auto") .Values.connector.enabled) -}}true{{- end -}}
 {{- end -}}
 
-{{/* Where hosts reach the gateways, or nothing. */}}
+{{/* URL at which hosts reach the gateways, or nothing. */}}
 {{- define "holdfast.publicUrl" -}}
 {{- if .Values.publicUrl -}}{{ .Values.publicUrl }}
 {{- else if and .Values.ingress.enabled .Values.ingress.host -}}
@@ -109,7 +109,7 @@ https://{{ first .Values.httpRoute.hostnames }}
 {{- end -}}
 {{- end -}}
 
-{{/* A secret that is made once and found again at the next upgrade. Takes (list root name key). */}}
+{{/* A secret that is created once and looked up at each upgrade. Takes (list root name key). */}}
 {{- define "holdfast.kept" -}}
 {{- $root := index . 0 -}}
 {{- $found := lookup "v1" "Secret" $root.Release.Namespace (index . 1) -}}

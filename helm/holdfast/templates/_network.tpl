@@ -1,4 +1,4 @@
-{{/* What all pods may do: ask DNS, reach the store, send traces. Takes the root. */}}
+{{/* Egress of all pods: DNS, the store, traces. Takes the root. */}}
 {{- define "holdfast.commonEgress" -}}
 {{- $policy := .Values.networkPolicy -}}
 - to:
@@ -29,7 +29,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Who may scrape all pods. */}}
+{{/* Peers that may scrape all pods. */}}
 {{- define "holdfast.scrapeIngress" -}}
 - ports:
     - { port: ops, protocol: TCP }

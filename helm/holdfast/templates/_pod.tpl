@@ -1,4 +1,4 @@
-{{/* The settings of the pods of a component: pod, replaced key by key by its own. Takes (list root component). */}}
+{{/* The pod settings of a component: pod, overridden key by key by its own. Takes (list root component). */}}
 {{- define "holdfast.pod" -}}
 {{- $root := first . -}}
 {{- mergeOverwrite (deepCopy $root.Values.pod) (index $root.Values (last .)).pod | toJson -}}
@@ -30,7 +30,7 @@ spec:
         {{- range $name, $value := mergeOverwrite (dict) .root.Values.commonLabels $pod.labels }}
         {{ $name }}: {{ $value | quote }}
         {{- end }}
-      {{- /* Nothing in /tmp is worth keeping, so it holds up no autoscaler that wants the node. */}}
+      {{- /* /tmp holds nothing worth keeping, so it must not prevent an autoscaler from removing the node. */}}
       {{- $annotations := dict "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes" "tmp" }}
       {{- $_ := mergeOverwrite $annotations .root.Values.commonAnnotations (default (dict) .checksums) }}
       {{- if .root.Values.metrics.annotations }}
@@ -44,7 +44,7 @@ spec:
       automountServiceAccountToken: false
       # A Service called holdfast would set HOLDFAST_PORT=tcp://… in every pod beside it.
       enableServiceLinks: false
-      # The sleep, the drain, the ten seconds that a service gives its stop beyond it, and a little.
+      # The sleep, the drain, the ten seconds that a service allows for its stop after the drain, and a margin.
       terminationGracePeriodSeconds: {{ add $own.preStopSeconds $own.drainSeconds 15 }}
       securityContext:
         {{- toYaml $pod.securityContext | nindent 8 }}
@@ -78,7 +78,7 @@ spec:
         - maxSkew: 1
           topologyKey: {{ . }}
           whenUnsatisfiable: ScheduleAnyway
-          # Of one rollout only: else the pods that go away count, and the new ones crowd.
+          # Counts the pods of one rollout only: otherwise old pods count too, and new pods crowd on one node.
           matchLabelKeys: [pod-template-hash]
           labelSelector:
             matchLabels:
@@ -127,7 +127,7 @@ lifecycle:
 {{- end }}
 {{- end -}}
 
-{{/* Mounts and volumes that every service has; the root of the file system is read-only. */}}
+{{/* Mounts and volumes of every service; the root of the file system is read-only. */}}
 {{- define "holdfast.mounts" -}}
 - name: tmp
   mountPath: /tmp
@@ -162,7 +162,7 @@ metadata:
   {{- include "holdfast.metadata" (dict "root" .root "component" .component "name" (include "holdfast.name" (list .root .component))) | nindent 2 }}
 spec:
   maxUnavailable: {{ $own.pdb.maxUnavailable }}
-  # A pod that is not ready serves nobody: it must not keep a node from being drained.
+  # A pod that is not ready serves no host: it must not block the drain of a node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -1,11 +1,11 @@
-{{/* One variable. Takes (list name value); whole numbers stay whole, though Helm reads them as floats. */}}
+{{/* One variable. Takes (list name value). Whole numbers stay whole, although Helm reads them as floats. */}}
 {{- define "holdfast.variable" -}}
 {{- $value := last . -}}
 - name: {{ first . }}
   value: {{ if kindIs "float64" $value }}{{ $value | int64 | toString | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
 {{- end -}}
 
-{{/* One variable out of a Secret. Takes (list name secret key). */}}
+{{/* One variable from a Secret. Takes (list name secret key). */}}
 {{- define "holdfast.secretVariable" -}}
 - name: {{ index . 0 }}
   valueFrom:
@@ -14,7 +14,7 @@
       key: {{ index . 2 }}
 {{- end -}}
 
-{{/* What every service reads. Takes (list root component). */}}
+{{/* Settings that every service reads. Takes (list root component). */}}
 {{- define "holdfast.commonSettings" -}}
 {{- $root := first . -}}
 {{- $own := index $root.Values (last .) -}}
@@ -35,7 +35,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* How workers and connectors know each other. */}}
+{{/* How workers and connectors authenticate each other. */}}
 {{- define "holdfast.rpcSettings" -}}
 {{ include "holdfast.secretVariable" (list "HOLDFAST_CONNECTOR_TOKEN" (include "holdfast.connectorSecret" .) .Values.connector.token.key) }}
 {{- if .Values.connector.tls.existingSecret }}
