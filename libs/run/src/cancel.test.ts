@@ -5,7 +5,7 @@ const upstream = { server: 'gh_00000001', tool: 'pay', fingerprint: 'm1_x' };
 const outcomes = (run: Parameters<typeof endsOfCancel>[0]): string[] =>
   Object.values(endsOfCancel(run)).map(({ name, outcome }) => `${name} ${outcome}`);
 
-test('a cancelled run says what may have happened, by how far it was', () => {
+test('the error of a cancelled run depends on its progress', () => {
   expect(outcomes({ tool: 'refund', toolClass: 'write' }).slice(0, 2)).toEqual([
     'RunCancelled not_sent',
     'RunCancelled unknown',
@@ -16,7 +16,7 @@ test('a cancelled run says what may have happened, by how far it was', () => {
   ]);
 });
 
-test('a write of an upstream was sent where its dispatch mark is, and nowhere else (X10)', () => {
+test('a write to an upstream was sent exactly if its dispatch mark exists (X10)', () => {
   expect(outcomes({ tool: 'gh__pay', toolClass: 'write', upstream })).toEqual([
     'RunCancelled not_sent',
     'RunCancelled not_sent',

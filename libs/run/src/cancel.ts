@@ -1,7 +1,7 @@
 import type { CallError } from './errors.js';
 import type { Run } from './run.js';
 
-/** What a cancelled run ends with, by how far it is; `dispatched` where the mark is there, whoever holds it. */
+/** The end of a cancelled run, by its progress; `dispatched` if the mark exists, regardless of its holder. */
 export interface CancelEnds {
   readonly queued: CallError;
   readonly running: CallError;
@@ -9,8 +9,8 @@ export interface CancelEnds {
 }
 
 /**
- * Nothing happened while it was queued, anything may have while it ran. A
- * write of an upstream is sent under its dispatch mark only, which tells the two apart (BEHAVIOURS X10).
+ * A queued run had no effect; a running one may have had any. A write to an upstream is sent only
+ * under its dispatch mark, which distinguishes the two (BEHAVIOURS X10).
  */
 export function endsOfCancel({
   tool,

@@ -1,10 +1,10 @@
 /**
- * How far a call got. The one fact that decides whether it may be made again:
+ * How far a call got. This fact alone decides whether the call may be repeated:
  * - `not_sent`  nothing was started; safe to repeat
- * - `refused`   we or the upstream said no before anything ran
- * - `unknown`   it may have run; a write is never repeated
- * - `ran`       it ran and ended as told
- * - `pending`   it is queued or running now; come back with the same token
+ * - `refused`   Holdfast or the upstream rejected the call before anything ran
+ * - `unknown`   the call may have run; a write is never repeated
+ * - `ran`       the call ran and ended as reported
+ * - `pending`   the call is queued or running; repeat it with the same token
  */
 export type Outcome = 'not_sent' | 'refused' | 'unknown' | 'ran' | 'pending';
 
@@ -31,24 +31,27 @@ export const callErrorNames = [
 
 export type CallErrorName = (typeof callErrorNames)[number];
 
-/** What a caller is told about a call that has no result. Stored with a failed run, so it never holds a secret of ours. */
+/**
+ * The error that a caller receives for a call without a result. It is stored with a failed run, so it never contains
+ * a secret of Holdfast.
+ */
 export interface CallError {
   readonly name: CallErrorName;
-  /** One sentence: what is wrong and what to do. */
+  /** One sentence with the problem and the remedy. */
   readonly message: string;
   readonly outcome: Outcome;
   /**
-   * Whether the same call may be made again by itself: with its token where it carried one, as a new
-   * call where nothing ran.
+   * Whether a host may repeat the same call without asking: with its token if it carried one, as a new
+   * call if nothing ran.
    */
   readonly retryable: boolean;
 }
 
-/** Codes of faults inside Holdfast. `store-unavailable` heals by itself; the others need a person. */
+/** Codes of faults inside Holdfast. `store-unavailable` recovers without action; the others need a person. */
 export type RunErrorCode =
   'store-unavailable' | 'store-unfit' | 'store-closed' | 'tool-registration' | 'tool-module' | 'internal';
 
-/** A fault of ours or of what we stand on. Never shown to a host: it learns "internal error". */
+/** A fault of Holdfast or of a system that it depends on. A host never sees it: it receives "internal error". */
 export class RunError extends Error {
   readonly code: RunErrorCode;
 
@@ -59,23 +62,23 @@ export class RunError extends Error {
   }
 }
 
-/** Whether the store was not there: the same may go through later. */
+/** Whether the store was unavailable: the same operation may succeed later. */
 export function isOutage(thrown: unknown): boolean {
   return (
     thrown instanceof RunError && (thrown.code === 'store-unavailable' || thrown.code === 'store-closed')
   );
 }
 
-/** Turns whatever was thrown into an Error, once per seam. */
+/** Turns any thrown value into an Error, once per seam. */
 export function ensureError(thrown: unknown): Error {
   return thrown instanceof Error
     ? thrown
-    : new Error(`a value that is no Error was thrown: ${describe(thrown)}`);
+    : new Error(`a value that is not an Error was thrown: ${describe(thrown)}`);
 }
 
 /**
- * The text of whatever a body threw, as a string in every case: a body may throw what is no Error,
- * or one whose message is no string, or throws itself.
+ * The text of any value that a body threw, always as a string. A body may throw a value that is not an Error, or an
+ * Error whose message is not a string or throws when it is read.
  */
 export function messageOf(thrown: unknown): string {
   try {

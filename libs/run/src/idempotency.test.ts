@@ -65,7 +65,7 @@ describe('the digest of arguments (BEHAVIOURS R6)', () => {
     expect(digestOf(one)).not.toBe(digestOf(other));
   });
 
-  test('an integer that a double holds is that number, whatever digits it is written with later', () => {
+  test('an integer that a double holds keeps its value, whatever digits it is written with later', () => {
     expect(digestOf('{"n":[1152921504606846976]}')).toBe(digestOf('{"n":[1152921504606846976.0]}'));
     expect(readArguments(parseJson('{"n":-9223372036854775808}'))).toMatchObject({
       value: { n: -(2 ** 63) },
@@ -95,7 +95,7 @@ describe('the digest of arguments (BEHAVIOURS R6)', () => {
   });
 });
 
-describe('arguments that cannot be told apart or stored are refused, naming the path', () => {
+describe('arguments that cannot be distinguished or stored are rejected with their path', () => {
   test.each([
     [
       '{"a":{"n":[1,9007199254740993]}}',

@@ -6,7 +6,7 @@ import type { CallError } from './errors.js';
 /** Longest token, in Unicode code points (256 emoji are 256, BEHAVIOURS R4). */
 const maxTokenLength = 256;
 
-/** The token of a call: absent, usable, or an error that makes no run. */
+/** The token of a call: absent, usable, or an error that creates no run. */
 export type Token = { readonly kind: 'none' } | { readonly kind: 'token'; readonly token: string } | Refused;
 
 interface Refused {
@@ -16,7 +16,7 @@ interface Refused {
 
 /**
  * Reads `params._meta.idempotency_key` (BEHAVIOURS 36, 37). Undefined means that the key is
- * absent; a present null is an error. No trimming, no normalization.
+ * absent; a present null is an error. The token is neither trimmed nor normalized.
  */
 export function readToken(value: unknown): Token {
   if (value === undefined) return { kind: 'none' };
@@ -38,7 +38,7 @@ function tokenProblem(value: unknown): string | undefined {
     return `is ${value === null ? 'null' : Array.isArray(value) ? 'an array' : `of type ${typeof value}`}`;
   if (value === '') return 'is empty';
   if (!value.isWellFormed()) return 'holds a lone surrogate';
-  // Two UTF-16 units make at most one code point: no need to walk a huge string.
+  // A code point takes at most two UTF-16 units, so a huge string need not be walked.
   const length = value.length > 2 * maxTokenLength ? value.length : [...value].length;
   return length > maxTokenLength ? `is longer than ${maxTokenLength} characters` : undefined;
 }
@@ -48,17 +48,17 @@ export interface Arguments {
   readonly kind: 'arguments';
   /** Numbers as doubles hold them. */
   readonly value: Readonly<Record<string, unknown>>;
-  /** For the store and for upstreams: each number has the digits that it came with. */
+  /** For the store and for upstreams: each number keeps its original digits. */
   readonly json: string;
-  /** What to say of the first fraction that a double only comes near to; undefined without one. */
+  /** The message about the first fraction that a double only approximates; undefined without one. */
   readonly rounded: string | undefined;
-  /** `a1_` + SHA-256 of the canonical form (RFC 8785). Two calls are the same when it is equal. */
+  /** `a1_` + SHA-256 of the canonical form (RFC 8785). Two calls are the same if it is equal. */
   readonly digest: string;
 }
 
 /**
  * Reads the arguments of a call, before defaults, coercion or stripping (BEHAVIOURS R6).
- * Refuses what could not be told apart or stored: an integer that a double cannot hold, a
+ * Rejects values that could not be distinguished or stored: an integer that a double cannot hold, a
  * number out of range, a lone surrogate. `given` must come from `parseJson`.
  */
 export function readArguments(given: unknown): Arguments | Refused {
@@ -74,7 +74,7 @@ export function readArguments(given: unknown): Arguments | Refused {
   return { kind: 'arguments', value, json, rounded: found.rounded, digest: `a1_${digest}` };
 }
 
-/** The tool error for arguments that break a tool's schema. `problems` name the path of each field. */
+/** The tool error for arguments that violate the schema of a tool. `problems` name the path of each field. */
 export function invalidArguments(...problems: string[]): Refused {
   return {
     kind: 'refused',
@@ -87,7 +87,7 @@ export function invalidArguments(...problems: string[]): Refused {
   };
 }
 
-/** Deeper arguments than this are refused: walking them would exhaust the stack. */
+/** Deeper arguments are rejected: walking them would exhaust the stack. */
 const maxDepth = 200;
 
 interface Found {
@@ -96,10 +96,10 @@ interface Found {
 }
 
 /**
- * What cannot be told apart or stored, with its path; undefined when all is well.
+ * The first value that cannot be distinguished or stored, with its path; undefined if there is none.
  *
- * @param path where `value` is; one array for the whole walk, since a copy a leaf would cost seconds for millions
- * @param found takes what `Arguments` says of numbers
+ * @param path position of `value`; one array for the whole walk, because a copy for each of millions of leaves would take seconds
+ * @param found collects the facts of `Arguments` about numbers
  */
 function problemOf(value: unknown, path: (string | number)[], found: Found): string | undefined {
   if (typeof value === 'string') {

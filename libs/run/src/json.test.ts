@@ -50,7 +50,7 @@ describe('numbers that a double cannot hold, or would be written with other digi
   });
 });
 
-test('G69: a minus before a zero is kept wherever it stands, and a date is a text', () => {
+test('G69: a negative zero keeps its sign everywhere, and a date stays text', () => {
   for (const text of ['-0', '[-0]', '[1,-0,-0.50]', '{"a":-0,"b": -0.0}', '{"at":"2026-01-02"}'])
     expect(writeJson(parseJson(text))).toBe(text.replace('0.50', '0.5').replace(': ', ':'));
 });
@@ -69,6 +69,6 @@ test('a BigInt is written with every digit', () => {
   expect(writeJson({ n: 1915883588174806058n })).toBe('{"n":1915883588174806058}');
 });
 
-test('a path reads as people write it', () => {
+test('a path is written in the usual notation', () => {
   expect(formatPath(['items', 3, 'unit price', 'net'])).toBe('items[3]["unit price"].net');
 });

@@ -1,5 +1,5 @@
 declare global {
-  // In the runtime since Node 22, not yet in the compiler's library.
+  // Part of the runtime since Node 22, but not yet of the compiler's library.
   interface JSON {
     rawJSON(text: string): { readonly rawJSON: string };
     isRawJSON(value: unknown): value is { readonly rawJSON: string };
@@ -11,11 +11,11 @@ declare global {
 }
 
 /**
- * JSON from outside, read without changing a number on its way (BEHAVIOURS R6).
+ * Reads JSON from outside without changing any number (BEHAVIOURS R6).
  *
- * A double cannot hold every number that JSON can write: 9007199254740993 would be read as
- * …992, 1e400 as Infinity and 0.1000000000000000055 as 0.1. One that it holds may be written as
- * another: -9223372036854775808 becomes …776000 and -0 becomes 0. Such a literal is kept as a `JSON.rawJSON`
+ * A double cannot hold every JSON number: 9007199254740993 would be read as …992, 1e400 as Infinity and
+ * 0.1000000000000000055 as 0.1. A number that a double holds may be written differently:
+ * -9223372036854775808 becomes …776000 and -0 becomes 0. The parser keeps such a literal as a `JSON.rawJSON`
  * object, so that it is written back digit for digit wherever it is only passed on (a JSON-RPC id, a
  * progress token, arguments, a recorded result). 1.0 and 1e2 are written as 1 and 100, the same numbers.
  */
@@ -23,15 +23,15 @@ export function parseJson(text: string): unknown {
   return mayHoldInexact.test(text) ? JSON.parse(text, keepInexact) : JSON.parse(text);
 }
 
-/** Sixteen digits in a row, a point among them or not; an exponent; a zero with a minus. All else is exact. */
+/** Sixteen digits in a row, with or without a decimal point; an exponent; a negative zero. All other literals are exact. */
 const mayHoldInexact = /[\d.]{16}|\d[eE]|(?:^|[:[,\s])-0(?![\d.]*[1-9])/;
 
-/** Whether `value` is a number literal that this runtime would not write as it was read. */
+/** Whether `value` is a number literal that this runtime would write differently. */
 export function isInexactNumber(value: unknown): value is { readonly rawJSON: string } {
   return JSON.isRawJSON(value);
 }
 
-/** What a kept literal is to a reader of doubles: the same number, a near fraction, or another number. */
+/** The value of a kept literal for a reader of doubles: the same number, an approximated fraction, or another number. */
 export function asDouble({ rawJSON }: { readonly rawJSON: string }): 'same' | 'near' | 'other' {
   const value = Number(rawJSON);
   if (!Number.isFinite(value)) return 'other';
@@ -41,8 +41,8 @@ export function asDouble({ rawJSON }: { readonly rawJSON: string }): 'same' | 'n
 }
 
 /**
- * Writes JSON. Integers are written with every digit, BigInts and those above 2^53, which JavaScript
- * rounds; undefined, functions and symbols at the top give undefined, as `JSON.stringify` does.
+ * Writes JSON. Integers keep every digit, including BigInts and those above 2^53, which JavaScript
+ * rounds. Undefined, functions and symbols at the top return undefined, as with `JSON.stringify`.
  */
 export function writeJson(value: unknown): string | undefined {
   return JSON.stringify(value, (_key, member: unknown) => {
@@ -51,7 +51,7 @@ export function writeJson(value: unknown): string | undefined {
   });
 }
 
-/** From 1e21 on JavaScript writes an exponent. */
+/** JavaScript writes an exponent from 1e21 on. */
 function isRoundedWhenWritten(value: unknown): value is number {
   return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value as number) < 1e21;
 }
@@ -73,7 +73,7 @@ function isSameNumber(value: number, source: string): boolean {
 function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
   const [, whole, fraction = '', power = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE](.+))?$/.exec(literal)!;
   const all = whole! + fraction;
-  // A pattern for the zeros at the end would try each run of zeros before them, too.
+  // A pattern for trailing zeros would also try each earlier run of zeros.
   let end = all.length;
   while (end > 0 && all[end - 1] === '0') end--;
   return end === 0
@@ -84,7 +84,7 @@ function decimalOf(literal: string): { readonly digits: string; readonly exponen
       };
 }
 
-/** A place inside a JSON value, as people write it: `items[3].price`. */
+/** A position inside a JSON value, in the usual notation: `items[3].price`. */
 export function formatPath(path: readonly (string | number)[]): string {
   return path
     .map((part, i) => {

@@ -1,5 +1,5 @@
 /**
- * What the code logs with. The message is short, constant and lower-case; what varies goes into the fields, an error
+ * The logger of all code. The message is short, constant and lower-case; variable parts are fields, with an error
  * under `err`. Arguments, results, credentials and texts of upstreams are never logged.
  */
 export interface Log {
@@ -11,6 +11,6 @@ export interface Log {
 
 /** The log of a service. */
 export interface ServiceLog extends Log {
-  /** A log that adds these fields to each of its events. */
+  /** Returns a log that adds these fields to each of its events. */
   child(fields: object): ServiceLog;
 }

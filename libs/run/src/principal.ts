@@ -9,7 +9,7 @@ export interface Principal {
   readonly id: string;
 }
 
-/** Whether `value` can be the id of a caller: a string that is not blank and that every store can hold. */
+/** Whether `value` can be the id of a caller: a non-blank string that every store can hold. */
 export function isPrincipalId(value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== '' && !value.includes('\0') && value.isWellFormed();
 }

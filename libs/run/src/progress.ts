@@ -1,4 +1,4 @@
-/** One report of progress, as MCP has it: any rising number, an optional total and message. */
+/** One progress report as MCP defines it: any rising number, an optional total and message. */
 export interface Progress {
   readonly value: number;
   readonly total?: number;

@@ -10,7 +10,7 @@ import {
   type UpstreamCall,
 } from './retry.js';
 
-test('a first attempt runs, whatever the tool says about crashes', () => {
+test('a first attempt runs, whatever the tool declares about crashes', () => {
   expect(afterLostAttempt('t', 1, 'rerun')).toBeUndefined();
   expect(afterLostAttempt('t', 1, 'unknown')).toBeUndefined();
 });
@@ -19,7 +19,7 @@ test('after a crash the body runs again (BEHAVIOURS 73)', () => {
   expect(afterLostAttempt('t', 2, 'rerun')).toBeUndefined();
 });
 
-test("after a crash a tool that says onCrash 'unknown' is not run again", () => {
+test("after a crash a tool with onCrash 'unknown' does not run again", () => {
   expect(afterLostAttempt('t', 2, 'unknown')).toMatchObject({
     name: 'OutcomeUnknown',
     outcome: 'unknown',
@@ -27,7 +27,7 @@ test("after a crash a tool that says onCrash 'unknown' is not run again", () => 
   });
 });
 
-test('a body that takes every worker down is given up', () => {
+test('a body that takes down every worker is given up', () => {
   expect(afterLostAttempt('t', maxLostAttempts, 'rerun')).toBeUndefined();
   expect(afterLostAttempt('t', maxLostAttempts + 1, 'rerun')).toMatchObject({ name: 'OutcomeUnknown' });
 });
@@ -49,7 +49,7 @@ const errorOf = (after: AfterUpstream) => {
   return after.end.error;
 };
 
-describe('what a worker does after the outcome of an upstream call', () => {
+describe('after the outcome of an upstream call', () => {
   test('a result is recorded', () => {
     expect(afterUpstream({ kind: 'ran', result: '{}' }, attempt, 0)).toEqual({
       again: false,
@@ -86,7 +86,7 @@ describe('what a worker does after the outcome of an upstream call', () => {
     }
   });
 
-  test('a pause of at most 5 s that the upstream asks for is made once, for what may be sent again', () => {
+  test('a worker waits once for a pause of at most 5 s that the upstream asks for, if the call may be sent again', () => {
     const busy = (retryAfterMs: number) =>
       ({ kind: 'refused', name: 'MCPToolError', message: '429', retryAfterMs }) as const;
     expect(afterUpstream(busy(5_000), reading, 0)).toEqual({ again: true, waitMs: 5_000, isAskedFor: true });
@@ -125,7 +125,7 @@ describe('what a worker does after the outcome of an upstream call', () => {
     },
   );
 
-  test('a write that may be sent again ends so only after its budget', () => {
+  test('a write that may be sent again ends as unknown only after its budget', () => {
     expect(errorOf(afterUpstream(lost('dropped'), { ...repeatable, sends: 3 }, 0))).toMatchObject({
       name: 'MCPCallOutcomeUnknown',
       retryable: true,
@@ -144,7 +144,7 @@ describe('what a worker does after the outcome of an upstream call', () => {
     });
   });
 
-  test('what was stopped from outside is not sent again', () => {
+  test('a call that was stopped from outside is not sent again', () => {
     expect(afterUpstream(lost('aborted'), reading, 0).again).toBe(false);
   });
 });
@@ -157,17 +157,17 @@ describe('a run for an upstream whose earlier attempt was lost', () => {
     attempt = 2,
   ): string | undefined => afterLostUpstreamAttempt(call, { attempt, isDispatched, onCrash })?.name;
 
-  test('goes on when nothing was lost', () => {
+  test('continues if nothing was lost', () => {
     for (const onCrash of ['rerun', 'unknown', undefined] as const)
       for (const call of [attempt, reading, repeatable])
         expect(after(call, false, onCrash, 1)).toBeUndefined();
   });
 
-  test('goes on when its call never left', () => {
+  test('continues if its call never left', () => {
     expect([after(attempt, false), after(attempt, false, 'unknown')]).toEqual([undefined, undefined]);
   });
 
-  test('is not sent again once it was dispatched, unless the operator says so (BEHAVIOURS X11)', () => {
+  test('is not sent again after its dispatch, unless the operator allows it (BEHAVIOURS X11)', () => {
     expect([after(attempt, true), after(attempt, true, 'unknown'), after(attempt, true, 'rerun')]).toEqual([
       'MCPCallOutcomeUnknown',
       'MCPCallOutcomeUnknown',
@@ -175,7 +175,7 @@ describe('a run for an upstream whose earlier attempt was lost', () => {
     ]);
   });
 
-  test('is sent again when it may be, unless the operator says otherwise of a write', () => {
+  test('is sent again if it may be, unless the operator forbids it for a write', () => {
     expect([after(reading, false), after(repeatable, false)]).toEqual([undefined, undefined]);
     expect([after(reading, true, 'unknown'), after(repeatable, true, 'unknown')]).toEqual([
       undefined,
@@ -183,7 +183,7 @@ describe('a run for an upstream whose earlier attempt was lost', () => {
     ]);
   });
 
-  test('is given up when it takes every worker down', () => {
+  test('is given up if it takes down every worker', () => {
     const ends = ([call, isDispatched, onCrash]: [UpstreamCall, boolean, OnCrash?]): unknown => [
       after(call, isDispatched, onCrash, maxLostAttempts),
       after(call, isDispatched, onCrash, maxLostAttempts + 1),

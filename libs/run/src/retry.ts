@@ -3,20 +3,20 @@ import type { RunEnd } from './run.js';
 import type { ToolClass } from './tool-class.js';
 import type { UpstreamOutcome } from './upstream.js';
 
-/** What a tool says about a worker that died in its body (BEHAVIOURS 73). */
+/** The declaration of a tool for the case that its worker dies in the body (BEHAVIOURS 73). */
 export type OnCrash = 'rerun' | 'unknown';
 
 /**
- * A body that has taken its worker down this often is not run again: it would go through
- * every worker for ever.
+ * A body that has taken down its worker this often does not run again: it would take down
+ * one worker after another for ever.
  */
 export const maxLostAttempts = 20;
 
 /**
- * What becomes of a run whose earlier attempt was lost: its worker died, or was stopped
+ * Decides about a run whose earlier attempt was lost: its worker died, or stopped
  * before the body ended. Undefined means that the body runs (again).
  *
- * @param attempt the attempt that is about to begin, from 1
+ * @param attempt the attempt that is about to start, from 1
  */
 export function afterLostAttempt(tool: string, attempt: number, onCrash: OnCrash): CallError | undefined {
   if (attempt <= 1) return undefined;
@@ -37,44 +37,44 @@ export function afterLostAttempt(tool: string, attempt: number, onCrash: OnCrash
   };
 }
 
-/** A call of an upstream's tool, in what decides about it. */
+/** The facts about a call of an upstream tool that a decision needs. */
 export interface UpstreamCall {
   /** The name that hosts see. */
   readonly tool: string;
   readonly toolClass: ToolClass;
-  /** Whether it may be sent again when its outcome is not known (BEHAVIOURS R13). */
+  /** Whether the call may be sent again if its outcome is unknown (BEHAVIOURS R13). */
   readonly isResendable: boolean;
 }
 
-/** One attempt of a run at such a call, as far as it is. */
+/** The state of one attempt of a run at such a call. */
 export interface UpstreamAttempt extends UpstreamCall {
   /** Sends after the first that the server's rules allow (BEHAVIOURS 134). */
   readonly retry: number;
-  /** How often this attempt has sent it, the send that `outcome` is of included. */
+  /** How often this attempt has sent the call, including the send that produced `outcome`. */
   readonly sends: number;
-  /** Whether this attempt has waited once already because the upstream asked for it. */
+  /** Whether this attempt has already waited once because the upstream asked for it. */
   readonly hasWaited: boolean;
 }
 
-/** What a worker does after an outcome: send again after a pause, or record the end. */
+/** The action of a worker after an outcome: send again after a pause, or record the end. */
 export type AfterUpstream =
   | {
       readonly again: true;
       readonly waitMs: number;
-      /** The upstream asked for this pause; it is the only one of its kind, and costs no send of the budget. */
+      /** The upstream asked for this pause. An attempt waits so only once, and the next send does not count against the budget. */
       readonly isAskedFor: boolean;
     }
   | { readonly again: false; readonly end: RunEnd };
 
 const backoffMs = 500;
 const longestBackoffMs = 5_000;
-/** An upstream that asks for a longer pause is not waited for (BEHAVIOURS R16). */
+/** A worker does not wait for an upstream that asks for a longer pause (BEHAVIOURS R16). */
 const longestAskedMs = 5_000;
 
 /**
- * The one decision about an outcome (BEHAVIOURS 128-134, R16). What ran, was refused or never left is
- * an end: the connector has done what can be done before a send. Only an unknown outcome is sent
- * again, of a call that may be, within the budget; and a call that was told to come back, once.
+ * The only decision about an outcome (BEHAVIOURS 128-134, R16). A call that ran, was refused or never left has
+ * ended: the connector has already retried everything before a send. A worker sends again only after an unknown
+ * outcome, if the call may be repeated and within the budget, and once if the upstream asked to come back later.
  *
  * @param random from 0 up to 1, for the jitter
  */
@@ -111,10 +111,10 @@ export function afterUpstream(
   }
 }
 
-/** Refusals of these names come from what may be there again a moment later, and nothing ran. */
+/** Refusals of these names come from a system that may be available again a moment later, and nothing ran. */
 const healing: ReadonlySet<CallErrorName> = new Set(['MCPConnectionError', 'MCPServerUnavailable']);
 
-/** The end of a call that may have run and is not sent again. That of a read is no reason to check anything. */
+/** The end of a call that may have run and is not sent again. After a read, the caller need not check anything. */
 function unknownOutcome(
   { toolClass, isResendable }: UpstreamCall,
   seen: string,
@@ -137,12 +137,12 @@ function unknownOutcome(
 }
 
 /**
- * What becomes of a run for an upstream whose earlier attempt was lost (BEHAVIOURS X11). Undefined means
- * that it goes on. A write is sent under a dispatch mark only, so without the mark it never left.
+ * Decides about a run for an upstream whose earlier attempt was lost (BEHAVIOURS X11). Undefined means
+ * that the run continues. A write is sent only under a dispatch mark, so without the mark it never left.
  *
- * @param attempt the attempt that is about to begin, from 1
+ * @param attempt the attempt that is about to start, from 1
  * @param isDispatched whether an earlier attempt made the dispatch mark
- * @param onCrash what the operator says; unset takes `unknown` for what may not be sent again
+ * @param onCrash the setting of the operator; unset means `unknown` for a call that may not be sent again
  */
 export function afterLostUpstreamAttempt(
   call: UpstreamCall,

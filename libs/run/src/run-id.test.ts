@@ -16,7 +16,7 @@ describe('a run id from a token (BEHAVIOURS R5)', () => {
     expect(tokenRunId(key, principal, 'mcp:tool:refund_order', 'refund-o-17')).toBe(id);
   });
 
-  test('another key, tool or token gives another run', () => {
+  test('another key, tool or token produces another run', () => {
     const desk = { realm: 'apikey', id: 'desk' };
     const ids = [
       tokenRunId(key, desk, 'mcp:tool:a', 't'),
@@ -34,7 +34,7 @@ describe('a run id from a token (BEHAVIOURS R5)', () => {
   });
 });
 
-test('a run without a token has an id of its own that sorts by time', () => {
+test('a run without a token has a unique id that sorts by time', () => {
   const ids = [freshRunId(1_000), freshRunId(1_000), freshRunId(2_000)];
   expect(new Set(ids).size).toBe(3);
   expect(ids.every(isRunId)).toBe(true);

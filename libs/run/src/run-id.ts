@@ -4,9 +4,9 @@ import type { Principal } from './principal.js';
 declare const runId: unique symbol;
 
 /**
- * The identity of a run. `r1_` + 64 hex digits when it was derived from a token, so that
- * the same caller, tool and token always meet the same run; `r0_` + a UUIDv7 when the
- * call carried none, so that it can never meet another (BEHAVIOURS R5).
+ * The identity of a run. `r1_` + 64 hex digits if derived from a token, so that
+ * the same caller, tool and token always find the same run; `r0_` + a UUIDv7 if the
+ * call carried none, so that it never finds another run (BEHAVIOURS R5).
  */
 export type RunId = string & { readonly [runId]: true };
 
@@ -17,12 +17,12 @@ export function isRunId(value: string): value is RunId {
 }
 
 /**
- * The run that a token names. Holds only a keyed hash of the caller, because a bare hash
- * of a user name can be guessed.
+ * The id of the run that a token names. It contains only a keyed hash of the caller, because
+ * a bare hash of a user name can be guessed.
  *
- * @param key       32 bytes; another key gives other ids, so old keys are kept for look-up
- * @param principal null is the one scope that all anonymous callers share
- * @param workflow  prefix and tool name, as `mcp:tool:refund_order`
+ * @param key       32 bytes; another key produces other ids, so old keys are kept for look-up
+ * @param principal null is the scope that all anonymous callers share
+ * @param workflow  prefix and tool name, for example `mcp:tool:refund_order`
  */
 export function tokenRunId(
   key: Uint8Array,
@@ -42,7 +42,7 @@ export function tokenRunId(
   return `r1_${hash.update(frame(workflow)).update(frame(token)).digest('hex')}` as RunId;
 }
 
-/** A run id of its own for a call without a token: `r0_` + UUIDv7, so ids sort by time. */
+/** A unique run id for a call without a token: `r0_` + UUIDv7, so ids sort by time. */
 export function freshRunId(nowMs: number, random: Uint8Array = randomBytes(10)): RunId {
   const bytes = Buffer.alloc(16);
   bytes.writeUIntBE(nowMs, 0, 6);
@@ -53,7 +53,7 @@ export function freshRunId(nowMs: number, random: Uint8Array = randomBytes(10)):
   return `r0_${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}` as RunId;
 }
 
-/** 4-byte big-endian length, then the UTF-8 bytes: no two lists of strings frame alike. */
+/** 4-byte big-endian length, then the UTF-8 bytes: different lists of strings produce different frames. */
 function frame(text: string): Buffer {
   const bytes = Buffer.from(text, 'utf8');
   const length = Buffer.alloc(4);

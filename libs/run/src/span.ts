@@ -1,9 +1,9 @@
 /**
- * The steps of a call in its trace. Where no SDK is set up (`libs/ops/src/tracing.ts`) a span records nothing and
- * stands where its parent stands, so that a host's trace passes through all the same.
+ * The steps of a call in its trace. Without an SDK (`libs/ops/src/tracing.ts`) a span records nothing and takes
+ * the position of its parent, so that a host's trace still passes through.
  *
- * Names follow the OpenTelemetry conventions for MCP and RPC where these have one. No span holds an argument, a
- * result, a token or a principal: whoever reads traces is not whoever may read runs.
+ * Names follow the OpenTelemetry conventions for MCP and RPC where these define one. No span contains an argument,
+ * a result, a token or a principal: a person who may read traces may not be allowed to read runs.
  */
 import {
   context,
@@ -21,7 +21,7 @@ import type { TraceContext } from './trace-context.js';
 
 export type { Span };
 
-/** What a step is: of ours alone, an answer to somebody, a question to somebody, or work taken from a queue. */
+/** The kind of a step: internal, answering a request, sending a request, or processing work from a queue. */
 const spanKinds = {
   internal: SpanKind.INTERNAL,
   server: SpanKind.SERVER,
@@ -31,10 +31,10 @@ const spanKinds = {
 
 export interface SpanStart {
   readonly kind: keyof typeof spanKinds;
-  /** A trace of its own when undefined. */
+  /** If undefined, the span starts its own trace. */
   readonly parent: TraceContext | undefined;
   readonly attributes?: Attributes;
-  /** For a step that is told when it is over. */
+  /** For a step that is reported after it has ended. */
   readonly startTime?: Date;
 }
 
@@ -46,7 +46,7 @@ export function startSpan(name: string, { kind, parent, ...rest }: SpanStart): S
   return tracer.startSpan(name, { kind: spanKinds[kind], ...rest }, from);
 }
 
-/** Where what a span asks for comes from; undefined when there is no trace. */
+/** The trace position to pass on with requests of a span; undefined without a trace. */
 export function traceOf(span: Span): TraceContext | undefined {
   const { traceId, spanId, traceFlags, traceState } = span.spanContext();
   if (!trace.isSpanContextValid(span.spanContext())) return undefined;
@@ -57,12 +57,12 @@ export function traceOf(span: Span): TraceContext | undefined {
   };
 }
 
-/** Says that a span has to do with what happened elsewhere, mostly in another trace. */
+/** Links a span to an event elsewhere, usually in another trace. */
 export function addLink(span: Span, to: TraceContext | undefined): void {
   if (to !== undefined) span.addLink({ context: toSpanContext(to) });
 }
 
-/** @param errorType  a name of a closed list, when the step failed */
+/** @param errorType  a name of a closed list, if the step failed */
 export function endSpan(
   span: Span,
   { errorType, endTime }: { readonly errorType?: string | undefined; readonly endTime?: Date } = {},
@@ -74,7 +74,7 @@ export function endSpan(
   span.end(endTime);
 }
 
-/** A step that is over when `work` is; one that rejects is our fault. */
+/** A step that ends when `work` ends; a rejection is a fault of Holdfast. */
 export async function traced<T>(name: string, start: SpanStart, work: () => Promise<T>): Promise<T> {
   const span = startSpan(name, start);
   try {
@@ -87,17 +87,17 @@ export async function traced<T>(name: string, start: SpanStart, work: () => Prom
   }
 }
 
-/** Does `work` as part of a span: what it traces by itself is below that. */
+/** Runs `work` as part of a span: its own spans are children of that span. */
 export function withinSpan<T>(span: Span, work: () => T): T {
   return context.with(trace.setSpan(context.active(), span), work);
 }
 
-/** What every span about a run says of it. */
+/** The attributes of every span about a run. */
 export function runAttributes({ id, tool, toolClass }: Pick<Run, 'id' | 'tool' | 'toolClass'>): Attributes {
   return { 'holdfast.run.id': id, 'holdfast.tool.class': toolClass, 'gen_ai.tool.name': tool };
 }
 
-/** A version after 00 says what this one does in the same places (W3C Trace Context §4). */
+/** Versions after 00 have the fields of this one in the same places (W3C Trace Context §4). */
 function toSpanContext({ traceparent, tracestate }: TraceContext): SpanContext {
   const [, traceId, spanId, flags] = traceparent.split('-', 4) as [string, string, string, string];
   return {
