@@ -97,11 +97,10 @@ describe.each(['legacy', 'modern'] as const)('an upstream of the %s era', (era) 
 
     expect(errorNameOf(withdrawn)).toBe('ToolWithdrawn');
     expect(textOf(withdrawn)).toMatch(/Server that changes does not (publish|offer) goes any more; list/);
-    // One that comes later names what the host can do.
-    await expect(host.call(`${id}__goes`, {})).rejects.toMatchObject({
-      code: -32602,
-      body: expect.stringMatching(`unknown tool: ${id}__goes; tools/list names`) as unknown,
-    });
+    // One that comes later gets the same word.
+    const late = await host.call(`${id}__goes`, {});
+    expect(errorNameOf(late)).toBe('ToolWithdrawn');
+    expect(textOf(late)).toContain(`does not offer ${id}__goes any more; list the tools again`);
     expect(errorNameOf(await host.call(`${id}__kept`, { old: 'x' }))).toBe('InvalidArguments');
     expect(textOf(await host.call(`${id}__kept`, { new: 'x' }))).toBe('{"new":"x"}');
     const executed = upstream.executions.all.map(({ tool }) => tool);
@@ -147,11 +146,11 @@ describe('a tool that goes between the list of a host and the call', () => {
     await own.connect(entry, host);
     own.set({ ...entry, deny: ['x'] });
     await until(async () => !(await toolsOf(host)).some(({ name }) => name === 'leaving__x'));
-    await expect(host.call('leaving__x', {})).rejects.toMatchObject({ code: -32602 });
+    expect(errorNameOf(await host.call('leaving__x', {}))).toBe('ToolWithdrawn');
     expect(textOf(await host.call('leaving__y', {}))).toBe('{}');
     own.remove('leaving');
     await until(async () => !(await toolsOf(host)).some(({ name }) => name === 'leaving__y'));
-    await expect(host.call('leaving__y', {})).rejects.toMatchObject({ code: -32602 });
+    expect(errorNameOf(await host.call('leaving__y', {}))).toBe('ToolWithdrawn');
     expect(upstream.executions.all.map(({ tool }) => tool)).toEqual(['y']);
   });
 });
