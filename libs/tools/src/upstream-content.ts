@@ -245,8 +245,10 @@ function readBytes(raw: unknown): Bytes | undefined {
   if (typeof raw !== 'string') return undefined;
   const url = /^data:([^,;]*)([^,]*),/i.exec(raw.slice(0, 1024));
   if (url === null) {
-    const base64 = plainBase64(raw);
-    return base64 && { base64: base64.text, isRewritten: base64.text !== raw };
+    const plain = plainBase64(raw);
+    if (plain === undefined) return undefined;
+    // Without padding it stays as it came: every decoder of hosts takes that (F39).
+    return /[_-]/.test(raw) ? { base64: plain.text, isRewritten: true } : { base64: raw, isRewritten: false };
   }
   const body = decoded(raw.slice(url[0].length));
   if (body === undefined) return undefined;
