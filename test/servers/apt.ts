@@ -13,14 +13,14 @@ export function canAptInstall(): boolean {
 }
 
 /**
- * Installs Debian packages without starting the services they bring. Refreshes the package lists when there
- * are none, or when the install fails with the ones there are (an old list names versions that are gone).
+ * Installs Debian packages without starting their services. Refreshes the package lists if there are none, or if
+ * the install fails with the current ones (an old list names versions that no longer exist).
  */
 export async function aptInstall(...packages: string[]): Promise<void> {
   if (!canAptInstall()) throw new Error('not root on Debian or Ubuntu');
   const apt = (...args: string[]) =>
     run('/usr/bin/apt-get', ['-o', 'DPkg::Lock::Timeout=120', '-q', ...args], {
-      // RUNLEVEL=1: invoke-rc.d then leaves the package's own service alone.
+      // With RUNLEVEL=1, invoke-rc.d does not start the service of the package.
       env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
       maxBuffer: 64 * 1024 ** 2,
     });
@@ -31,7 +31,7 @@ export async function aptInstall(...packages: string[]): Promise<void> {
       await install();
       return;
     } catch {
-      // with fresh lists, below
+      // retried with fresh lists, below
     }
   }
   await apt('update');
@@ -39,14 +39,14 @@ export async function aptInstall(...packages: string[]): Promise<void> {
 }
 
 /**
- * Unpacks a package of Debian's next release, with all that it depends on, into `folder`: nothing of it is
- * installed, and the machine's own package lists stay as they are.
+ * Unpacks a package of Debian's next release and its dependencies into `folder`. It installs nothing, and does not
+ * change the package lists of the machine.
  *
  * @param name     the package
- * @param program  where it is in the package: `usr/sbin/nginx`
- * @param folder   an empty one
+ * @param program  its path in the package: `usr/sbin/nginx`
+ * @param folder   an empty folder
  * @returns the command that runs it, with its own libraries
- * @throws Error where the machine does not have its packages from Debian
+ * @throws Error if the packages of the machine do not come from Debian
  */
 export async function aptUnpack(
   name: string,
@@ -55,13 +55,13 @@ export async function aptUnpack(
 ): Promise<[string, ...string[]]> {
   const targets = ['indextargets', '--format', '$(REPO_URI)', 'Created-By: Packages', 'Label: Debian'];
   const archive = (await run('/usr/bin/apt-get', targets)).stdout.split('\n')[0]!;
-  if (archive === '') throw new Error('this machine does not have its packages from Debian');
+  if (archive === '') throw new Error('the packages of this machine do not come from Debian');
   const own = join(folder, 'apt');
   const packages = join(own, 'archives');
   for (const made of ['lists/partial', 'archives/partial']) mkdirSync(join(own, made), { recursive: true });
   const keys = '/usr/share/keyrings/debian-archive-keyring.gpg';
   writeFileSync(join(own, 'sources.list'), `deb [signed-by=${keys}] ${archive} testing main\n`);
-  // No package is installed in the eyes of this apt, so that each is fetched.
+  // This apt sees no package as installed, so it fetches each.
   writeFileSync(join(own, 'status'), '');
   const options = Object.entries({
     'Dir::Etc::sourcelist': join(own, 'sources.list'),
@@ -69,7 +69,7 @@ export async function aptUnpack(
     'Dir::State::lists': join(own, 'lists'),
     'Dir::State::status': join(own, 'status'),
     'Dir::Cache': own,
-    // Its own user may not write into the folder.
+    // The user of apt may not write to the folder.
     'APT::Sandbox::User': 'root',
     'Acquire::Languages': 'none',
   }).flatMap(([option, value]) => ['-o', `${option}=${value}`]);

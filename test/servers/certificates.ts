@@ -6,15 +6,15 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** An authority of a test's own: what it signs is believed by whoever believes `cert`. */
+/** A certificate authority for one test: a client that trusts `cert` trusts its signatures. */
 export interface Authority {
   readonly cert: string;
-  /** A certificate for a service that is reached by this name, or by this IPv4 address; for client and server alike. */
+  /** A certificate for a service with this name or IPv4 address, for client and server use. */
   issue(name: string): Certificate;
 }
 
 /**
- * Certificates of X.509 v3 with keys on P-256, good for a day. Written out here (RFC 5280, 4.1), since Node makes
+ * X.509 v3 certificates with P-256 keys, valid for a day. This file encodes them (RFC 5280, 4.1), because Node creates
  * keys but no certificates, and not every machine has `openssl`.
  */
 export function createAuthority(name: string): Authority {

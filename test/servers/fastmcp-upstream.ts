@@ -1,4 +1,4 @@
-/** A server written with fastmcp, as its users write them, at `http://127.0.0.1:<port>/mcp`: `fastmcp-upstream.ts PORT`. */
+/** A server written with fastmcp as its users do, at `http://127.0.0.1:<port>/mcp`: `fastmcp-upstream.ts PORT`. */
 import { FastMCP, UserError } from 'fastmcp';
 import { z } from 'zod';
 

@@ -10,8 +10,8 @@ declare global {
 }
 
 /**
- * Starts what every test file shares; workers inherit the environment set here. Jest loads this file with
- * Node's own resolver, which is why the imports in this folder name `.ts` files.
+ * Starts the servers that all test files share; workers inherit the environment set here. Jest loads this file with
+ * Node's own resolver, so the imports in this folder name `.ts` files.
  */
 export default async function setUp(): Promise<void> {
   globalThis.holdfastPostgres = await acquirePostgres();

@@ -1,6 +1,6 @@
 import './global-setup.ts';
 
-/** Stops what the set-up started, or lets go of what it was given. */
+/** Stops the servers that the set-up started, and releases those that it was given. */
 export default async function tearDown(): Promise<void> {
   await globalThis.holdfastPostgres?.stop();
   globalThis.holdfastPostgres = undefined;

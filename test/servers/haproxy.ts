@@ -5,29 +5,29 @@ import { text } from 'node:stream/consumers';
 import { program } from './program.ts';
 import { Supervised, eventually, freePort, serverFolder, unprivileged } from './supervised.ts';
 
-/** A place for a gateway, whether one is there or not: it gets requests while `/readyz` there says 200. */
+/** An address for a gateway, which may be absent: it gets requests while its `/readyz` answers 200. */
 export interface GatewayPlace {
   readonly host: string;
   readonly port: number;
-  /** Where `/readyz` is. */
+  /** Port of `/readyz`. */
   readonly opsPort: number;
 }
 
 export interface HaproxyOptions {
   readonly places: readonly GatewayPlace[];
-  /** One of `deploy/ingress`, with these places in it; one that uses connections to gateways again when omitted. */
+  /** A configuration of `deploy/ingress` for these addresses; if omitted, one that reuses connections to gateways. */
   readonly file?: 'haproxy.cfg' | 'haproxy-sticky.cfg';
-  /** How long a stream may be silent before it is cut: 1 h when omitted. Not with `file`. */
+  /** Time for which a stream may be silent before it is cut; 1 h if omitted. Not with `file`. */
   readonly silenceMs?: number;
 }
 
-/** What HAProxy counted over all gateways since it began. */
+/** Counters of HAProxy over all gateways since its start. */
 export interface HaproxyCount {
-  /** Answers of 500 to 599 that hosts got, its own 502, 503 and 504 among them. */
+  /** Responses of 500 to 599 to hosts, including its own 502, 503 and 504. */
   readonly serverErrors: number;
-  /** Requests of hosts whose headers have come. */
+  /** Requests of hosts whose headers have arrived. */
   readonly requests: number;
-  /** How often a connection to a gateway that it had was used again. */
+  /** Number of reuses of an existing connection to a gateway. */
   readonly reused: number;
 }
 
@@ -35,15 +35,15 @@ export interface HaproxyCount {
 export interface Haproxy {
   /** `http://127.0.0.1:<port>` */
   readonly base: string;
-  /** Names of the places that get requests now, as `host:port`. */
+  /** Names of the addresses that currently get requests, as `host:port`. */
   ready(): Promise<string[]>;
   count(): Promise<HaproxyCount>;
-  /** Sessions that it remembers the gateway of. */
+  /** Number of sessions in the stick table. */
   remembered(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** @throws Error saying what was tried and what to install */
+/** @throws Error with the failed attempts and the packages to install */
 export async function startHaproxy(options: HaproxyOptions): Promise<Haproxy> {
   const command = await program('haproxy');
   const folder = serverFolder('haproxy');
@@ -67,7 +67,7 @@ export async function startHaproxy(options: HaproxyOptions): Promise<Haproxy> {
     await server.stop();
     throw error;
   }
-  /** Lines of `show stat` as objects. */
+  /** The lines of `show stat` as objects. */
   const stat = async (): Promise<Record<string, string>[]> => {
     const [head, ...lines] = (await ask('show stat')).replace(/^# /, '').trim().split('\n');
     const names = head!.split(',');
@@ -113,7 +113,7 @@ function deployed(file: string): string {
   return readFileSync(join(import.meta.dirname, '../../deploy/ingress', file), 'utf8');
 }
 
-/** A proxy that keeps idle connections to gateways for 60 s, as ingresses do and those of `deploy/ingress` do not. */
+/** A proxy that keeps idle connections to gateways for 60 s, like usual ingresses and unlike those of `deploy/ingress`. */
 function reusing({ silenceMs = 3_600_000 }: HaproxyOptions): string {
   return `global
 defaults
@@ -122,7 +122,7 @@ defaults
   timeout client ${silenceMs}ms
   timeout server ${silenceMs}ms
   timeout http-keep-alive 60s
-  # To another gateway, when the first took no connection: nothing was sent then.
+  # Tries another gateway if the first accepted no connection: nothing was sent then.
   option redispatch 1
   retries 3
   retry-on conn-failure

@@ -25,15 +25,15 @@ export {
 export { startValkey } from './valkey.ts';
 export { connectTo, newStoreUrl, type PrivateValkey } from './valkey-server.ts';
 
-/** The environment variable by which the global set-up hands the run's Postgres to test files. */
+/** The environment variable with which the global set-up passes the shared Postgres to test files. */
 export const SHARED_POSTGRES = 'HOLDFAST_TEST_POSTGRES';
 
-/** The same for the Valkey or Redis server. */
+/** The same for the shared Valkey or Redis. */
 export const SHARED_VALKEY = 'HOLDFAST_TEST_VALKEY';
 
 /**
- * Creates an empty database on the Postgres that all test files share, and resolves to its URL. It goes away
- * with the server; tests that stop or break the server start their own with `startPostgres`.
+ * Creates an empty database on the Postgres that all test files share, and resolves to its URL. The database is
+ * removed with the server. Tests that stop or break a server start their own with `startPostgres`.
  */
 export async function testDatabase(): Promise<string> {
   const admin = process.env[SHARED_POSTGRES];

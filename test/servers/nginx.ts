@@ -4,10 +4,10 @@ import { aptUnpack } from './apt.ts';
 import { installed } from './program.ts';
 
 /**
- * The command of an nginx that learns which server a session is at, which is 1.29.6 or newer: that of the machine
- * where it is new enough, else the one of Debian's next release, unpacked into `folder` with its libraries.
+ * The command of an nginx with `sticky learn`, 1.29.6 or newer: the nginx of the machine if it is new enough, else that
+ * of Debian's next release, unpacked into `folder` with its libraries.
  *
- * @throws Error saying what to install
+ * @throws Error with the package to install
  */
 export async function nginxThatLearns(folder: string): Promise<[string, ...string[]]> {
   const found = installed('nginx');

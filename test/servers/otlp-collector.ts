@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A span as a collector gets it. */
+/** A span as a collector receives it. */
 export interface CollectedSpan {
   readonly service: string;
   readonly name: string;
@@ -14,10 +14,10 @@ export interface CollectedSpan {
   readonly links: readonly { readonly traceId: string; readonly spanId: string }[];
 }
 
-/** A collector of OpenTelemetry that keeps every span it is sent over OTLP/HTTP in JSON. */
+/** An OpenTelemetry collector that keeps every span it receives over OTLP/HTTP in JSON. */
 export class OtlpCollector {
   readonly spans: CollectedSpan[] = [];
-  /** Everything it was sent, as it came. */
+  /** All received spans, in order of arrival. */
   readonly bodies: string[] = [];
   readonly #server = createServer((req, res) => void this.#serve(req, res));
 
@@ -31,7 +31,7 @@ export class OtlpCollector {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** What makes a service export its traces here at once. */
+  /** Settings that make a service export its traces here at once. */
   get env(): Readonly<Record<string, string>> {
     return {
       OTEL_EXPORTER_OTLP_ENDPOINT: this.url,

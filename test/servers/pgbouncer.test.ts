@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { type PgBouncer, startPgBouncer, testDatabase } from './index.ts';
 
-// The package may have to be installed first.
+// The test may have to install the package first.
 const INSTALL_MS = 300_000;
 
 let pooler: PgBouncer;
@@ -41,6 +41,6 @@ test('a transaction keeps the server connection to itself', async () => {
 
 test('a prepared statement does not survive its transaction', async () => {
   await first.query({ name: 'once', text: 'SELECT 1' });
-  // `second` is on the connection where the name is taken already.
+  // `second` runs on the connection on which the name already exists.
   await expect(second.query({ name: 'once', text: 'SELECT 1' })).rejects.toThrow(/already exists/);
 });

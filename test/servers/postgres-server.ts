@@ -2,40 +2,40 @@ import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { eventually } from './supervised.ts';
 
-/** A Postgres that may be shared: nothing here can hurt another test's database. */
+/** A Postgres that may be shared: no method affects the database of another test. */
 export interface PostgresServer {
-  /** A superuser's URL of the maintenance database. */
+  /** The URL of the maintenance database for a superuser. */
   readonly url: string;
-  /** Creates an empty database, with a random name when none is given, and resolves to its URL. */
+  /** Creates an empty database, with a random name if none is given, and resolves to its URL. */
   createDatabase(name?: string): Promise<string>;
   /** Stops a server that was started here and removes its data. Safe twice. */
   stop(): Promise<void>;
 }
 
-/** A Postgres of one's own, for tests about outages. Port and data stay the same throughout. */
+/** A private Postgres, for tests of outages. Port and data never change. */
 export interface PrivatePostgres extends PostgresServer {
   readonly port: number;
   readonly source: PostgresSource;
-  /** Shuts down as an operator would (fast mode) when it is running, then starts; resolves when it answers. */
+  /** Shuts down as an operator does (fast mode) if it runs, then starts; resolves when it answers. */
   restart(): Promise<void>;
-  /** Ends every server process at once with SIGKILL, as when the host dies; `restart` brings it back. */
+  /** Kills every server process at once with SIGKILL, as if the host died; `restart` starts it again. */
   kill(): Promise<void>;
   /** Freezes every server process: connections stay open, new ones are accepted, nothing answers. */
   pause(): Promise<void>;
   resume(): Promise<void>;
 }
 
-/** Ways to get a Postgres when `TEST_POSTGRES_URL` is not set, in the order in which they are tried. */
+/** Sources of a Postgres if `TEST_POSTGRES_URL` is not set, in the order in which they are tried. */
 export const POSTGRES_SOURCES = ['binaries', 'docker', 'npm', 'apt'] as const;
 export type PostgresSource = (typeof POSTGRES_SOURCES)[number];
 
-/** Settings of every server started here. A test's data need not survive the machine, hence no fsync. */
+/** Settings of every server started here. Test data need not survive the machine, so fsync is off. */
 export const SETTINGS = {
   fsync: 'off',
   full_page_writes: 'off',
   max_connections: '300',
   shared_buffers: '64MB',
-  // Few and small files, since the data may lie in memory.
+  // Few and small files, because the data may be in memory.
   min_wal_size: '32MB',
   max_wal_size: '128MB',
   dynamic_shared_memory_type: 'mmap',
@@ -49,14 +49,14 @@ export const settingArguments = (settings: Record<string, string>): string[] =>
 export const adminUrl = (port: number): string => `postgres://postgres@127.0.0.1:${port}/postgres`;
 
 /**
- * What names of throw-away databases start with: the same throughout one run of the tests, since workers inherit
+ * Prefix of the names of temporary databases: the same within one run of the tests, because workers inherit
  * the variable, and different for two runs that share a server.
  */
 const PREFIX = (process.env['HOLDFAST_TEST_PREFIX'] ??= `test_${randomBytes(4).toString('hex')}_`);
 
 /**
- * Creates an empty database on any server. From template0, which nobody can be connected to: a connection to
- * the template would make this fail.
+ * Creates an empty database on any server. It uses template0, which accepts no connections: a connection to
+ * the template would make the statement fail.
  */
 export async function createDatabase(admin: string, name = PREFIX + randomBytes(6).toString('hex')) {
   const client = new pg.Client({ connectionString: admin });
@@ -71,7 +71,7 @@ export async function createDatabase(admin: string, name = PREFIX + randomBytes(
   return url.href;
 }
 
-/** Drops the databases to which this run of the tests gave names, closing connections to them. */
+/** Drops the databases that this run of the tests named, and closes connections to them. */
 export async function dropDatabases(admin: string): Promise<void> {
   const client = new pg.Client({ connectionString: admin });
   await client.connect();
@@ -88,7 +88,7 @@ export async function dropDatabases(admin: string): Promise<void> {
   }
 }
 
-/** Resolves to the folder that the server says its data lies in, once it answers. */
+/** Resolves to the data folder that the server reports, once it answers. */
 export function answering(url: string, gone?: () => boolean): Promise<string> {
   return eventually('postgres answers', async () => {
     if (gone?.()) return '';

@@ -26,7 +26,7 @@ test('two databases of the shared server do not see each other', async () => {
   await expect(query(two, 'SELECT * FROM only_here')).rejects.toThrow(/does not exist/);
 });
 
-test('when there is no way to get a server, the error says what to install', async () => {
+test('without a source of a server, the error names the packages to install', async () => {
   await expect(startPostgres([])).rejects.toThrow(/set TEST_POSTGRES_URL.*apt-get install postgresql/);
 });
 
@@ -42,7 +42,7 @@ describe('a private server', () => {
 
   const kept = () => query(url, 'SELECT n FROM kept');
 
-  test('takes 300 connections', async () => {
+  test('accepts 300 connections', async () => {
     await expect(query(url, 'SHOW max_connections')).resolves.toEqual([{ max_connections: '300' }]);
   });
 
@@ -51,7 +51,7 @@ describe('a private server', () => {
     await expect(kept()).resolves.toEqual([{ n: 1 }]);
   });
 
-  test('kill loses the connection in the middle of a query; restart recovers what was committed', async () => {
+  test('kill breaks the connection during a query; restart recovers committed data', async () => {
     await query(url, 'INSERT INTO kept VALUES (2)');
     const running = query(url, 'SELECT pg_sleep(60)');
     const lost = expect(running).rejects.toThrow(/terminated unexpectedly|ECONNRESET/);
@@ -75,7 +75,7 @@ describe('a private server', () => {
     await client.end();
   });
 
-  test('a server named by the environment is used as it is and only rid of this run’s databases', async () => {
+  test('a server named by the environment keeps everything except the databases of this run', async () => {
     const before = process.env['TEST_POSTGRES_URL'];
     process.env['TEST_POSTGRES_URL'] = server.url;
     try {
@@ -100,7 +100,7 @@ test('neither a server nor its folder outlives a process that was killed', async
   const folder = serverFolder('orphan');
   const supervise = fileURLToPath(new URL('./supervise.mjs', import.meta.url));
   const started = JSON.stringify({ command: 'sleep', args: ['600'], log: '/dev/null' });
-  // A process that asks for a server as `Supervised` does, tells us its process id, and is killed.
+  // A process that starts a server like `Supervised`, reports the process id, and is killed.
   const asking = spawn(
     process.execPath,
     [

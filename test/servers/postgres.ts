@@ -11,10 +11,10 @@ import {
 } from './postgres-server.ts';
 
 /**
- * The server named by `TEST_POSTGRES_URL`, else one started as `startPostgres` does. Stopping the former drops
+ * The server named by `TEST_POSTGRES_URL`, else a server from `startPostgres`. Stopping the former drops
  * the databases that this run created without naming them.
  *
- * @throws Error saying what was tried and what to install
+ * @throws Error with the failed attempts and the packages to install
  */
 export async function acquirePostgres(): Promise<PostgresServer> {
   const given = process.env['TEST_POSTGRES_URL'];
@@ -29,8 +29,8 @@ export async function acquirePostgres(): Promise<PostgresServer> {
 /**
  * Starts a server on a random loopback port with a user `postgres` that needs no password.
  *
- * @param sources  which ways to try; all of them when omitted
- * @throws Error saying what was tried and what to install
+ * @param sources  the sources to try; all if omitted
+ * @throws Error with the failed attempts and the packages to install
  */
 export async function startPostgres(
   sources: readonly PostgresSource[] = POSTGRES_SOURCES,

@@ -3,10 +3,10 @@ import { delimiter, join } from 'node:path';
 import { aptInstall } from './apt.ts';
 
 /**
- * Where a program is: on the PATH or in /usr/sbin, where Debian puts servers; else its package of the same name is
- * installed.
+ * The path of a program: on the PATH or in /usr/sbin, where Debian installs servers. If it is in neither, installs the
+ * package of the same name.
  *
- * @throws Error saying what to install
+ * @throws Error with the package to install
  */
 export async function program(name: string): Promise<string> {
   const found = installed(name);
@@ -22,7 +22,7 @@ export async function program(name: string): Promise<string> {
   return installed(name) ?? name;
 }
 
-/** Debian installs servers in /usr/sbin, which is not on everybody's PATH. */
+/** Debian installs servers in /usr/sbin, which is not on every PATH. */
 export function installed(name: string): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin'];
   return folders.map((folder) => join(folder, name)).find(isExecutable);

@@ -2,9 +2,9 @@ import { aptUnpack } from './apt.ts';
 import { installed } from './program.ts';
 
 /**
- * The command that tests rules of Prometheus: of the machine, else of Debian's next release, unpacked into `folder`.
+ * The command that tests Prometheus rules: that of the machine, else that of Debian's next release, unpacked into `folder`.
  *
- * @throws Error saying what to install
+ * @throws Error with the package to install
  */
 export async function promtool(folder: string): Promise<[string, ...string[]]> {
   const found = installed('promtool');

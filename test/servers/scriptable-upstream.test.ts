@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
-/** A client of the SDK: the fixture must be what others call a server. */
+/** A client of the SDK: the fixture must be a server for a third-party client too. */
 async function connect(url: string): Promise<Client> {
   const client = new Client({ name: 'test', version: '1' });
   await client.connect(new StreamableHTTPClientTransport(new URL(url)));
@@ -35,7 +35,7 @@ test.each(['json', 'sse'] as const)(
   },
 );
 
-test('a fault holds as often as it says, for the tool that it names', async () => {
+test('a fault applies as often as it states, to the tool that it names', async () => {
   const upstream = await ScriptableUpstream.start();
   cleanUps.push(() => upstream.close());
   const client = await connect(upstream.url);
@@ -57,7 +57,7 @@ test('a fault holds as often as it says, for the tool that it names', async () =
   ]);
 });
 
-test('an upstream process forgets its sessions when it is killed, and keeps what it executed', async () => {
+test('a killed upstream process loses its sessions and keeps its executions', async () => {
   const upstream = await startUpstreamProcess({ era: 'legacy' });
   cleanUps.push(() => upstream.stop());
   const client = await connect(upstream.url);

@@ -21,19 +21,19 @@ type Json = Record<string, unknown>;
 type Entry = { -readonly [key in keyof LoggedRequest]: LoggedRequest[key] };
 
 export interface UpstreamOptions {
-  /** A free one when omitted. */
+  /** Port; a free one if omitted. */
   port?: number;
-  /** Of the control port; a free one when omitted. */
+  /** Control port; a free one if omitted. */
   controlPort?: number;
-  /** Where executions are kept; only in memory when omitted. */
+  /** File for executions; kept only in memory if omitted. */
   file?: string;
   script?: Partial<UpstreamScript>;
 }
 
 /**
- * An MCP server over Streamable HTTP, of both eras, that does what its script says, logs every request and
- * counts what it executes. Used as an object in the same process, over its control port, or as a
- * process of its own (`startUpstreamProcess`).
+ * An MCP server over Streamable HTTP, of both eras, that follows its script, logs every request and
+ * counts its executions. Use it as an object in the same process, over its control port, or as a
+ * separate process (`startUpstreamProcess`).
  */
 export class ScriptableUpstream {
   script: UpstreamScript;
@@ -41,7 +41,7 @@ export class ScriptableUpstream {
   readonly log: LoggedRequest[] = [];
   readonly executions: Executions;
   readonly #sessions = new Set<string>();
-  /** Streams on which it speaks by itself, with the subscription's id in the modern era. */
+  /** Streams of server-initiated messages, with the id of the subscription in the modern era. */
   readonly #streams = new Map<ServerResponse, unknown>();
   readonly #server: Server;
   readonly #control: Server;
@@ -75,17 +75,17 @@ export class ScriptableUpstream {
     return `http://127.0.0.1:${(this.#control.address() as AddressInfo).port}`;
   }
 
-  /** Sessions that it knows. */
+  /** Number of known sessions. */
   get sessions(): number {
     return this.#sessions.size;
   }
 
-  /** Clients that listen for what it says by itself. */
+  /** Number of clients that listen for server-initiated messages. */
   get listeners(): number {
     return this.#streams.size;
   }
 
-  /** Connections that were ever opened. */
+  /** Number of connections opened so far. */
   get accepted(): number {
     return this.#accepted;
   }
@@ -95,7 +95,7 @@ export class ScriptableUpstream {
     return this.log.filter((entry) => entry.method === method);
   }
 
-  /** Every session is unknown from now on. */
+  /** Forgets every session. */
   forgetSessions(): void {
     this.#sessions.clear();
   }
@@ -105,17 +105,17 @@ export class ScriptableUpstream {
       for (let i = 0; i < times; i += 1) this.#push(stream, changed(id));
   }
 
-  /** Sends a message of its own on every stream, for instance a request. */
+  /** Sends a server-initiated message on every stream, for example a request. */
   say(message: object): void {
     for (const stream of this.#streams.keys()) this.#push(stream, message);
   }
 
-  /** Ends the streams on which it speaks by itself. */
+  /** Ends the streams of server-initiated messages. */
   endStreams(): void {
     for (const stream of this.#streams.keys()) stream.end();
   }
 
-  /** Resets what is open and frees the ports. Safe twice. */
+  /** Resets open connections and frees the ports. Safe twice. */
   async close(): Promise<void> {
     await Promise.all(
       [this.#server, this.#control].map(async (server) => {
@@ -162,7 +162,7 @@ export class ScriptableUpstream {
     return fault;
   }
 
-  /** @returns whether the request was dealt with */
+  /** @returns whether the request was handled */
   async #fail(
     { do: what }: Fault,
     req: IncomingMessage,
@@ -205,7 +205,7 @@ export class ScriptableUpstream {
     }
   }
 
-  /** GET and DELETE. */
+  /** Handles GET and DELETE. */
   #other(req: IncomingMessage, res: ServerResponse): void {
     const session = req.headers['mcp-session-id'];
     const isKnown = typeof session === 'string' && this.#sessions.has(session);
@@ -281,7 +281,7 @@ export class ScriptableUpstream {
     return this.#answer(res, message, true);
   }
 
-  /** `ping`, `tools/list` and `tools/call`. */
+  /** Handles `ping`, `tools/list` and `tools/call`. */
   async #answer(res: ServerResponse, message: Json, isModern: boolean): Promise<void> {
     const { id, method } = message;
     if (method === 'ping') return this.#send(res, { jsonrpc: '2.0', id, result: {} });
@@ -408,7 +408,7 @@ function withResultType(result: string): string {
   return JSON.stringify({ resultType: 'complete', ...(JSON.parse(result) as object) });
 }
 
-/** A header as the modern era writes it. */
+/** A header in the notation of the modern era. */
 function decode(header: string | string[] | undefined): string | undefined {
   const text = String(header);
   const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(text) ?? [];
@@ -441,7 +441,7 @@ async function listenOn(server: Server, port: number): Promise<void> {
   });
 }
 
-/** Run as a program it serves until it is killed, and says on stdout where. */
+/** As a program, it serves until it is killed, and prints its URLs on stdout. */
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {

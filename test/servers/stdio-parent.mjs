@@ -6,7 +6,7 @@ import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
 const libs = new URL('../../libs/', import.meta.url);
-// The sources as they are, not what was built from them before.
+// Uses the sources, not an earlier build of them.
 registerHooks({
   resolve(specifier, context, next) {
     const ours = /^@holdfast\/(.+)$/.exec(specifier);

@@ -1,12 +1,12 @@
 /**
- * An upstream MCP server on stdio that misbehaves as it is told to, without a library: flags on its
- * command line say how it lives, the name of a called tool says how it answers.
+ * An upstream MCP server on stdio that misbehaves on demand, without a library. Flags on its command line
+ * determine its lifecycle; the name of a called tool determines its answer.
  *
  * Flags: `--banner=TEXT` (written first, escapes as in JSON), `--die=CODE:TEXT` (to stderr, before anything),
- * `--mute` (never answers), `--version=REVISION`, `--modern` (knows no initialize), `--string-ids`,
- * `--ignore-eof`, `--deaf-after=N` (reads no more after N requests), `--once` (exits after the first
+ * `--mute` (never answers), `--version=REVISION`, `--modern` (has no initialize), `--string-ids`,
+ * `--ignore-eof`, `--deaf-after=N` (stops reading after N requests), `--once` (exits after the first
  * answered call), `--stderr=TEXT`, `--grandchild` (starts a process that outlives it), `--list=JSON` (its
- * tools, in place of `echo` alone).
+ * tools, instead of only `echo`).
  */
 import { spawn } from 'node:child_process';
 import { closeSync } from 'node:fs';
@@ -78,7 +78,7 @@ function answer({ id, method, params }, line) {
 
 function call(id, { name, arguments: args, _meta: meta }, line) {
   switch (name) {
-    // What came, and the line as it came.
+    // The message, and the line as received.
     case 'echo':
       result(id, { content: [], structuredContent: { args, meta, line } });
       break;
@@ -95,19 +95,19 @@ function call(id, { name, arguments: args, _meta: meta }, line) {
       result(id, { content: [], structuredContent: { seen } });
       break;
     case 'long': {
-      // A line of exactly so many bytes, its line feed not counted.
+      // A line of exactly this many bytes, without the line feed.
       const empty = JSON.stringify({ jsonrpc: '2.0', id, result: { text: '' } }).length;
       result(id, { text: 'x'.repeat(args.bytes - empty) });
       break;
     }
     case 'line': {
-      // The same as a tool result, of a letter.
+      // The same as a tool result of one repeated letter.
       const answer = (text) => ({ content: [{ type: 'text', text }] });
       const empty = JSON.stringify({ jsonrpc: '2.0', id, result: answer('') }).length;
       result(id, answer(args.letter.repeat(args.bytes - empty)));
       break;
     }
-    // Bytes as they are, ID replaced.
+    // The bytes unchanged, except for the replaced ID.
     case 'raw':
       process.stdout.write(
         Buffer.from(Buffer.from(args.base64, 'base64').toString('latin1').replaceAll('ID', id), 'latin1'),
@@ -137,7 +137,7 @@ function call(id, { name, arguments: args, _meta: meta }, line) {
       closeSync(1);
       break;
     case 'close-stdin':
-      // Without its descriptor, since node keeps that of stdin open.
+      // Closes the descriptor too, because Node keeps that of stdin open.
       process.stdin.destroy();
       closeSync(0);
       result(id, { content: [] });

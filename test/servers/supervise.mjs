@@ -1,13 +1,14 @@
 /**
- * Keeps a test server, and the folder it lives in, from outliving whoever asked for it.
+ * Ensures that a test server and its folder do not outlive the process that started it.
  *
  * Argument: JSON `{ folder, stopSignal, cleanUp }`. Each line of stdin is JSON `{ command, args, uid, gid, log }` and
  * starts the server (again, once it has exited). Each line of stdout is an event: `{ started: pid }`,
  * `{ exited: code or signal }` or `{ failed: message }`.
  *
- * The end of stdin is the order to stop: the server gets `stopSignal`, ten seconds later SIGKILL, then the
- * command `cleanUp` runs, if any, and the folder is removed. A pipe also ends when the process at its other end is killed, so a crashed test run
- * cleans up exactly as a finished one does. Plain JavaScript, because it runs under whatever Node runs Jest.
+ * The end of stdin is the order to stop. The supervisor sends `stopSignal` to the server, ten seconds later SIGKILL,
+ * then runs the command `cleanUp`, if any, and removes the folder. A pipe also ends when the process at its other end
+ * is killed, so a crashed test run cleans up like a finished one. Plain JavaScript, because it runs under the Node that
+ * runs Jest.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, openSync, rmSync } from 'node:fs';

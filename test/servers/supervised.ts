@@ -15,15 +15,15 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
-/** Who servers run as when the tests run as root: Postgres and PgBouncer refuse root. Empty otherwise. */
+/** The user of servers if the tests run as root, because Postgres and PgBouncer reject root. Empty otherwise. */
 export const unprivileged: { uid?: number; gid?: number } =
   process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 
 const ROOM_BYTES = 2 * 1024 ** 3;
 
 /**
- * Creates an empty folder that the server's user owns; in memory (/dev/shm) when 2 GiB are free there.
- * It disappears with the `Supervised` that is given it.
+ * Creates an empty folder that the user of the server owns; in memory (/dev/shm) if 2 GiB are free there.
+ * It is removed with its `Supervised`.
  */
 export function serverFolder(name: string): string {
   const folder = mkdtempSync(join(hasRoom('/dev/shm') ? '/dev/shm' : tmpdir(), `holdfast-${name}-`));
@@ -41,7 +41,7 @@ function hasRoom(folder: string): boolean {
   }
 }
 
-/** A loopback port that was free a moment ago: whoever binds it must be ready to lose the race. */
+/** A loopback port that was free a moment ago: another process may bind it first. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -54,7 +54,7 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Tries a few ports, since one that was free may be taken before it is bound. */
+/** Tries a few ports, because another process may bind a free one first. */
 export async function onFreePort(start: (port: number) => Promise<void>, tries = 3): Promise<number> {
   const port = await freePort();
   try {
@@ -67,9 +67,9 @@ export async function onFreePort(start: (port: number) => Promise<void>, tries =
 }
 
 /**
- * Asks every 20 ms until the answer is neither undefined nor an error.
+ * Polls every 20 ms until the answer is neither undefined nor an error.
  *
- * @throws Error naming `what` and the last failure, once `withinMs` has passed
+ * @throws Error with `what` and the last failure, after `withinMs`
  */
 export async function eventually<T>(
   what: string,
@@ -90,7 +90,7 @@ export async function eventually<T>(
   throw new Error(`${what}: not within ${withinMs} ms`, { cause });
 }
 
-/** What to run; `unprivileged` is spread in for servers that refuse root. */
+/** The command to run; `unprivileged` is added for servers that reject root. */
 export interface ServerCommand {
   command: string;
   args: string[];
@@ -99,8 +99,8 @@ export interface ServerCommand {
 }
 
 /**
- * One server process in its folder, run by `supervise.mjs`, so that neither is left behind when this process
- * dies. It does not keep the event loop alive: a test that forgets `stop` does not hang.
+ * One server process in its folder, run by `supervise.mjs`, so that neither remains if this process dies. It does not
+ * keep the event loop alive: a test that forgets `stop` does not hang.
  */
 export class Supervised {
   readonly folder: string;
@@ -111,7 +111,7 @@ export class Supervised {
   #settle: { resolve: (pid: number) => void; reject: (reason: Error) => void } | undefined;
 
   /**
-   * @param stopSignal  what makes the server exit quickly without caring for its data
+   * @param stopSignal  the signal that makes the server exit quickly, without regard to its data
    * @param cleanUp     a command to run after the server has exited for good
    */
   constructor(folder: string, stopSignal: NodeJS.Signals, cleanUp?: string[]) {
@@ -123,11 +123,11 @@ export class Supervised {
         fileURLToPath(new URL('./supervise.mjs', import.meta.url)),
         JSON.stringify({ folder, stopSignal, cleanUp }),
       ],
-      // Detached: Ctrl-C at the terminal must reach the tests only, which then end stdin.
+      // Detached: Ctrl-C at the terminal must reach only the tests, which then end stdin.
       { stdio: ['pipe', 'pipe', 'inherit'], detached: true },
     );
     this.#left = new Promise((resolve) => this.#supervisor.once('exit', () => resolve()));
-    this.#supervisor.stdin?.on('error', () => {}); // the supervisor has left already
+    this.#supervisor.stdin?.on('error', () => {}); // the supervisor has already exited
     createInterface({ input: this.#supervisor.stdout! }).on('line', (line) => this.#on(JSON.parse(line)));
     this.#supervisor.unref();
     this.#awaitEvents(false);
@@ -174,7 +174,7 @@ export class Supervised {
     }
   }
 
-  /** Resolves when the server has exited, by itself or by a signal sent to `pid`. */
+  /** Resolves when the server has exited, on its own or by a signal to `pid`. */
   async exited(withinMs = 30_000): Promise<void> {
     await eventually('server exit', () => (this.#pid === undefined ? true : undefined), withinMs);
   }
@@ -192,7 +192,7 @@ export class Supervised {
     else this.#settle?.reject(new Error(event.failed ?? `exited with ${event.exited}`));
   }
 
-  /** Whether this process stays alive for what the supervisor has to say. */
+  /** Whether this process stays alive for events of the supervisor. */
   #awaitEvents(on: boolean): void {
     for (const pipe of [this.#supervisor.stdin, this.#supervisor.stdout]) {
       if (pipe instanceof Socket) pipe[on ? 'ref' : 'unref']();
@@ -206,7 +206,7 @@ function childrenOf(parent: number): number[] {
     .map(([pid]) => pid);
 }
 
-/** Pairs of process id and parent id. /proc first: slim images have no `ps`. */
+/** Pairs of process id and parent id. Reads /proc first, because slim images have no `ps`. */
 function processes(): [pid: number, ppid: number][] {
   if (!existsSync('/proc/self/stat')) {
     const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n');

@@ -56,7 +56,7 @@ test('cut resets open connections and lets new ones through', async () => {
   await expect(ask(await dial(), 'again')).resolves.toBe('again');
 });
 
-test('refuse turns away new connections only', async () => {
+test('refuse rejects only new connections', async () => {
   const open = await dial();
   await ask(open, 'hello');
   proxy.refuse(true);
@@ -68,7 +68,7 @@ test('refuse turns away new connections only', async () => {
   await expect(ask(await dial(), 'welcome')).resolves.toBe('welcome');
 });
 
-test('blackhole holds bytes back, on old and new connections, until it is lifted', async () => {
+test('blackhole delays bytes, on old and new connections, until it ends', async () => {
   const open = await dial();
   await ask(open, 'hello');
   proxy.blackhole(true);
@@ -78,7 +78,7 @@ test('blackhole holds bytes back, on old and new connections, until it is lifted
     const answer = ask(client, `held ${n}`);
     return answer.then((text) => answers.push(text));
   });
-  // A connection that does not go through the proxy does a round trip meanwhile, and a slower one at that.
+  // Meanwhile, a connection without the proxy completes a round trip, and a slower one.
   const direct = connect((echo.address() as AddressInfo).port, '127.0.0.1');
   clients.push(direct);
   for (let n = 0; n < 20; n += 1) await ask(direct, 'ping');

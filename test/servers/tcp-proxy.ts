@@ -1,20 +1,20 @@
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 
-/** A network between a client and a server on loopback, to be broken at will. */
+/** A network between a client and a server on loopback that a test can break. */
 export interface TcpProxy {
   readonly port: number;
-  /** Connections open now, as the client sees them. */
+  /** Number of open connections, from the view of the client. */
   readonly connections: number;
-  /** Resets every open connection in both directions. New ones are let through. */
+  /** Resets every open connection in both directions. New ones pass. */
   cut(): void;
-  /** While on, new connections are reset at once; open ones go on. */
+  /** While on, new connections are reset at once; open ones continue. */
   refuse(on: boolean): void;
   /**
-   * While on, no byte passes in either direction and nothing is closed, also on new connections. What was
-   * held back is delivered when it is turned off.
+   * While on, no byte passes in either direction and nothing is closed, including on new connections. When it is
+   * turned off, the delayed bytes are delivered.
    */
   blackhole(on: boolean): void;
-  /** Resets what is open and frees the port. Safe twice. */
+  /** Resets open connections and frees the port. Safe twice. */
   close(): Promise<void>;
 }
 
@@ -79,8 +79,8 @@ export async function startTcpProxy(target: { host?: string; port: number }): Pr
 }
 
 /**
- * Closes with RST. A socket whose FIN is being sent cannot be reset: libuv refuses, Node then loses the handle
- * without closing it, and the process spins for ever when it exits (Node 24.21).
+ * Closes with RST. A socket that is sending its FIN cannot be reset: libuv refuses, Node then loses the handle
+ * without closing it, and the process spins for ever at its exit (Node 24.21).
  */
 export function reset(socket: Socket): void {
   if (socket.writableEnded && !socket.writableFinished) socket.destroy();

@@ -3,7 +3,7 @@ import type { ScriptableUpstream } from './scriptable-upstream.ts';
 import type { Execution } from './upstream-executions.ts';
 import type { Fault, LoggedRequest, UpstreamScript } from './upstream-script.ts';
 
-/** What can be asked of an upstream over its control port, by path. */
+/** The operations of an upstream over its control port, by path. */
 interface Verbs {
   log: { body: undefined; answer: LoggedRequest[] };
   executions: { body: undefined; answer: Execution[] };

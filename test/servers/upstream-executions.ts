@@ -1,18 +1,18 @@
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 
-/** One call that was executed: the effect that must not happen twice. */
+/** One executed call: the effect that must not happen twice. */
 export interface Execution {
   readonly tool: string;
   /** `_meta.idempotency_key` of the call; empty without one. */
   readonly key: string;
 }
 
-/** An execution as the file has it: with when it was, on the clock of `Date.now`. */
+/** An execution as stored in the file, with its time on the clock of `Date.now`. */
 export interface KeptExecution extends Execution {
   readonly at: number;
 }
 
-/** What an upstream executed, kept in a file so that it outlives the process by a kill at any moment. */
+/** The executions of an upstream, kept in a file that survives a kill of the process at any moment. */
 export class Executions {
   readonly #file: string | undefined;
   readonly #all: Execution[];
@@ -42,7 +42,7 @@ export class Executions {
   }
 }
 
-/** What a file has of executions, in order. */
+/** The executions in a file, in order. */
 export function readExecutions(file: string): KeptExecution[] {
   if (!existsSync(file)) return [];
   return readFileSync(file, 'utf8')

@@ -5,18 +5,18 @@ import { readExecutions, type KeptExecution } from './upstream-executions.ts';
 import type { UpstreamScript } from './upstream-script.ts';
 import { eventually, freePort, serverFolder, Supervised } from './supervised.ts';
 
-/** A scriptable upstream in a process of its own, always on the same ports, whose executions outlive it. */
+/** A scriptable upstream in a separate process, always on the same ports. Its executions outlive it. */
 export interface UpstreamProcess {
   readonly url: string;
   /** For `askUpstream`. */
   readonly controlUrl: string;
-  /** What it executed so far, whether it runs or not. */
+  /** Its executions so far, whether it runs or not. */
   executions(): KeptExecution[];
-  /** Kills it (`kill -9`), as a crash would. */
+  /** Kills it (`kill -9`), like a crash. */
   kill(): Promise<void>;
-  /** Starts it again, with the script that it was first given and no session. */
+  /** Starts it again, with its first script and without sessions. */
   restart(): Promise<void>;
-  /** Ends it for good and removes what it kept. */
+  /** Ends it for good and removes its files. */
   stop(): Promise<void>;
 }
 

@@ -1,37 +1,37 @@
 /**
- * What the scriptable upstream is told to do. Plain JSON, so that it goes over the control port too.
+ * The script of the scriptable upstream. Plain JSON, so that it can be sent over the control port.
  */
 export interface UpstreamScript {
-  /** Which requests it understands. */
+  /** The eras that it speaks. */
   era: 'legacy' | 'modern' | 'both';
   /** Revisions of the legacy era that it speaks, the preferred one first. */
   legacyVersions: string[];
-  /** Whether `initialize` gives a session id, and every later request needs it. */
+  /** Whether `initialize` returns a session id that every later request needs. */
   sessions: boolean;
   /** How requests are answered. */
   answerAs: 'json' | 'sse';
-  /** Whether it offers a stream of what it says by itself. Without: GET is 405, `subscriptions/listen` unknown. */
+  /** Whether it offers a stream of server-initiated messages. If not, GET is 405 and `subscriptions/listen` unknown. */
   streams: boolean;
   /** A header that every request must carry; 401 otherwise. */
   credential: { header: string; value: string } | null;
   /** The tools, page by page. */
   pages: ScriptedTool[][];
-  /** What `tools/list` answers instead, by cursor (`''` for the first page): a whole `result`. */
+  /** The answer of `tools/list` instead, by cursor (`''` for the first page): a whole `result`. */
   listResults: Record<string, unknown> | null;
   /** `list_changed` notifications after each `tools/list`. */
   changesPerList: number;
 }
 
 export interface ScriptedTool {
-  /** As `tools/list` gives it. */
+  /** The definition that `tools/list` returns. */
   definition: { name: string; inputSchema: object; [key: string]: unknown };
-  /** The `CallToolResult`; the arguments as text when omitted. */
+  /** The `CallToolResult`; the arguments as text if omitted. */
   result?: unknown;
   /** The same as JSON text, for numbers that a double cannot hold. */
   rawResult?: string;
   /** A JSON-RPC error instead of a result. */
   error?: { code: number; message: string };
-  /** Between the execution and the answer. */
+  /** Milliseconds between the execution and the answer. */
   delayMs?: number;
   /** Progress notifications before the answer. */
   progress?: { value: number; total?: number; message?: string }[];
@@ -39,13 +39,13 @@ export interface ScriptedTool {
   changes?: number;
 }
 
-/** Something that goes wrong with requests of a method. */
+/** A fault that affects requests of a method. */
 export interface Fault {
   /** JSON-RPC method, or `GET` or `DELETE`. */
   on: string;
-  /** Only calls of this tool. */
+  /** Affects only calls of this tool. */
   tool?: string;
-  /** How often; always when omitted. */
+  /** Number of affected requests; all if omitted. */
   times?: number;
   do:
     | { kind: 'drop-after-receive' /* A call is executed, then the connection is reset. */ }
@@ -57,23 +57,23 @@ export interface Fault {
       }
     /** Nothing is executed. */
     | { kind: 'status'; status: number; headers?: Record<string, string>; body?: string }
-    /** Nothing is executed. The target may hold `{self}`, the server's own origin. */
+    /** Nothing is executed. The target may contain `{self}`, the origin of the server. */
     | { kind: 'redirect'; status: number; location: string }
-    /** A call is executed, and answered with this; `{id}` becomes the request's id. */
+    /** The call is executed and answered with this; `{id}` becomes the id of the request. */
     | { kind: 'raw'; status?: number; headers?: Record<string, string>; body: string };
 }
 
-/** A request as it came. */
+/** A received request. */
 export interface LoggedRequest {
   readonly http: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** As it was sent. */
+  /** The body as sent. */
   readonly body: string;
-  /** JSON-RPC method, where there is one. */
+  /** JSON-RPC method, if any. */
   readonly method?: string;
   readonly params?: Readonly<Record<string, unknown>>;
-  /** The client went before the answer was complete. */
+  /** The client disconnected before the answer was complete. */
   readonly wasAbandoned: boolean;
 }
 

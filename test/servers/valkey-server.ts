@@ -2,27 +2,27 @@ import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { eventually } from './supervised.ts';
 
-/** A Valkey or Redis server that may be shared: every test keeps to a prefix of its own. */
+/** A Valkey or Redis server that may be shared: every test uses its own prefix. */
 export interface ValkeyServer {
   readonly url: string;
   /** Stops a server that was started here and removes its data. Safe twice. */
   stop(): Promise<void>;
 }
 
-/** A server of one's own, for tests about outages. Port and data stay the same throughout. */
+/** A private server, for tests of outages. Port and data never change. */
 export interface PrivateValkey extends ValkeyServer {
   readonly port: number;
   readonly source: ValkeySource;
-  /** Shuts down as an operator would when it is running, then starts; resolves when it answers. */
+  /** Shuts down as an operator does if it runs, then starts; resolves when it answers. */
   restart(): Promise<void>;
-  /** Ends it at once with SIGKILL; `restart` brings it back. */
+  /** Kills it at once with SIGKILL; `restart` starts it again. */
   kill(): Promise<void>;
   /** Freezes it: connections stay open, new ones are accepted, nothing answers. */
   pause(): Promise<void>;
   resume(): Promise<void>;
 }
 
-/** Ways to get a server when `TEST_VALKEY_URL` is not set, in the order in which they are tried. */
+/** Sources of a server if `TEST_VALKEY_URL` is not set, in the order in which they are tried. */
 export const VALKEY_SOURCES = ['binaries', 'docker', 'apt'] as const;
 export type ValkeySource = (typeof VALKEY_SOURCES)[number];
 
@@ -38,19 +38,19 @@ export const settingArguments = (settings: ValkeySettings): string[] =>
 export const serverUrl = (port: number): string => `valkey://127.0.0.1:${port}/0`;
 
 /**
- * What prefixes of tests start with: the same throughout one run of the tests, since workers inherit
+ * Start of the prefixes of tests: the same within one run of the tests, because workers inherit
  * the variable, and different for two runs that share a server.
  */
 const PREFIX = (process.env['HOLDFAST_TEST_PREFIX'] ??= `test_${randomBytes(4).toString('hex')}_`);
 
-/** The server as an empty store: by a prefix that nobody else has. */
+/** The server as an empty store, with a unique prefix. */
 export function newStoreUrl(server: string): string {
   const url = new URL(server);
   url.searchParams.set('prefix', PREFIX + randomBytes(6).toString('hex'));
   return url.href;
 }
 
-/** A connection of a test's own. Gives up after a few tries; `redis:` is the only scheme that every client knows. */
+/** A private connection of a test. Gives up after a few tries; `redis:` is the only scheme that every client knows. */
 export function connectTo(server: string): Redis {
   const { hostname, port, username, password, pathname, protocol } = new URL(server);
   const redis = new Redis({
@@ -69,7 +69,7 @@ export function connectTo(server: string): Redis {
   return redis;
 }
 
-/** Removes what this run of the tests left on a server that others use. */
+/** Removes the keys of this run of the tests from a shared server. */
 export async function removeKeys(server: string): Promise<void> {
   const redis = connectTo(server);
   try {
@@ -81,7 +81,7 @@ export async function removeKeys(server: string): Promise<void> {
   }
 }
 
-/** Resolves to the process id that the server says it has, once it answers; to 0 when it is gone. */
+/** Resolves to the process id that the server reports, once it answers; to 0 if it has exited. */
 export function answering(url: string, gone: () => boolean): Promise<number> {
   return eventually('valkey answers', async () => {
     if (gone()) return 0;

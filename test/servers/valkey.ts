@@ -21,10 +21,10 @@ const IMAGE = 'valkey/valkey:8-alpine';
 const PULL_MS = 300_000;
 
 /**
- * The server named by `TEST_VALKEY_URL`, else one started as `startValkey` does. Stopping the former removes
+ * The server named by `TEST_VALKEY_URL`, else a server from `startValkey`. Stopping the former removes
  * the keys of this run.
  *
- * @throws Error saying what was tried and what to install
+ * @throws Error with the failed attempts and the packages to install
  */
 export async function acquireValkey(): Promise<ValkeyServer> {
   const given = process.env['TEST_VALKEY_URL'];
@@ -33,11 +33,11 @@ export async function acquireValkey(): Promise<ValkeyServer> {
 }
 
 /**
- * Starts a server on a random loopback port that needs no password, with an append-only file unless
- * `settings` say otherwise.
+ * Starts a server without a password on a random loopback port, with an append-only file unless
+ * `settings` disable it.
  *
- * @param sources  which ways to try; all of them when omitted
- * @throws Error saying what was tried and what to install
+ * @param sources  the sources to try; all if omitted
+ * @throws Error with the failed attempts and the packages to install
  */
 export async function startValkey(
   settings: ValkeySettings = {},
@@ -61,13 +61,13 @@ const START: Record<ValkeySource, (settings: ValkeySettings) => Promise<PrivateV
   binaries: (settings) => startBinary('binaries', installed(), settings),
   docker: startInDocker,
   apt: async (settings) => {
-    // Valkey is in Debian 13, and for Debian 12 in its backports where those are set up.
+    // Debian 13 has Valkey; Debian 12 has it in backports, if they are configured.
     await aptInstall('valkey-server').catch(() => aptInstall('redis-server'));
     return startBinary('apt', installed(), settings);
   },
 };
 
-/** @throws Error when there is none */
+/** @throws Error if there is none */
 function installed(): string {
   const folders = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/bin', '/usr/local/bin'];
   for (const name of ['valkey-server', 'redis-server']) {
@@ -88,12 +88,12 @@ async function startBinary(
       const own = { bind: '127.0.0.1', port: String(port), dir: server.folder, 'protected-mode': 'no' };
       await server.start({ command, args: settingArguments({ ...settings, ...own }), ...unprivileged });
       try {
-        // Another server may have got the port first, and would answer in our server's place.
+        // Another server may have bound the port first, and would answer instead of this one.
         const answered = await answering(serverUrl(port), () => server.pid === undefined);
         if (answered !== server.pid)
           throw new Error(`${command} did not start on port ${port}\n${server.log}`);
       } catch (error) {
-        // One that runs and does not answer would be left behind by the next try.
+        // Otherwise the next try would leave behind a server that runs and does not answer.
         server.signalAll('SIGKILL');
         await server.exited();
         throw error;
@@ -123,7 +123,7 @@ async function startBinary(
   }
 }
 
-/** What is supervised is the client attached to the container, which goes away with its volume when that does. */
+/** Supervises the client attached to the container; when the client ends, the container and its volume are removed. */
 async function startInDocker(settings: ValkeySettings): Promise<PrivateValkey> {
   const docker = (...args: string[]) => promisify(execFile)('docker', args, { timeout: PULL_MS });
   await promisify(execFile)('docker', ['version', '--format', '{{.Server.Version}}'], { timeout: 10_000 });
