@@ -1,4 +1,4 @@
-/** `npm run chaos`: calls that nobody gives up on, while their services and their store are broken. */
+/** `npm run chaos`: hosts repeat calls until they succeed, while the test breaks services and store. */
 import assert from 'node:assert/strict';
 import { parseArgs } from 'node:util';
 import { Report } from '../interop/report.ts';

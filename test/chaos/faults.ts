@@ -21,10 +21,10 @@ export interface FaultCount {
   upstreamHeldBack: number;
 }
 
-/** An upstream that is broken too. */
+/** An upstream that the storm breaks too. */
 export interface BreakableUpstream {
   readonly process: UpstreamProcess;
-  /** What is between the connectors and it. */
+  /** The network between the connectors and the upstream. */
   readonly network: TcpProxy;
 }
 
@@ -35,18 +35,18 @@ export interface FaultParts {
   readonly random: () => number;
   readonly seconds: number;
   readonly leaseMs: number;
-  /** How many gateways, how many workers and how many connectors are left running. */
+  /** Minimum number of running gateways, of workers and of connectors. */
   readonly spared: number;
   readonly upstreams?: readonly BreakableUpstream[];
 }
 
-/** A service that was killed, or stopped for longer than a lease, and when. */
+/** A kill of a service, or a stop for longer than a lease, and its time. */
 export interface Struck {
   readonly kind: 'gateway' | 'worker' | 'connector' | 'upstream';
   readonly how: 'killed' | 'stopped';
   /** On the clock of `Date.now`. */
   readonly at: number;
-  /** When it ran again, or another in its place. */
+  /** Time at which it, or its replacement, ran again. */
   until: number;
 }
 
@@ -56,11 +56,10 @@ interface Place {
 }
 
 /**
- * What goes wrong in a storm. Each second one gateway or worker is killed and started again; in
- * between, workers and a gateway are stopped for longer than a lease, the store is restarted once,
- * and connections are cut. Where there are upstreams, connectors are killed too, two owners are stopped
- * instead of a second worker, and the upstreams' connections and processes are broken. The seed says
- * which and when.
+ * The faults of a storm. Each second it kills one gateway or worker and starts it again. In between, it
+ * stops workers and a gateway for longer than a lease, restarts the store once, and cuts connections.
+ * With upstreams, it also kills connectors, stops two owners instead of a second worker, and breaks the
+ * connections and processes of the upstreams. The seed determines the targets and times.
  */
 export class Faults {
   readonly count: FaultCount = {
@@ -78,14 +77,14 @@ export class Faults {
     upstreamHeldBack: 0,
   };
   readonly struck: Struck[] = [];
-  /** Connectors that are no more, for what they logged. */
+  /** Ended connectors, kept for their logs. */
   readonly formerConnectors: Service[] = [];
-  /** Services that ended though nobody killed them, with the last that they said. */
+  /** Services that ended without a kill, with their last output. */
   readonly endedByThemselves: string[] = [];
-  /** How long each service took from its start to being ready. */
+  /** Time of each service from its start until it was ready. */
   readonly startMs: number[] = [];
   readonly #parts: FaultParts;
-  /** Places whose service is being started, or is stopped. */
+  /** Places whose service is starting, or is stopped. */
   readonly #busy = new Set<string>();
   readonly #pending = new Set<Promise<void>>();
   readonly #upstreams: readonly BreakableUpstream[];
@@ -96,7 +95,7 @@ export class Faults {
     this.#upstreams = parts.upstreams ?? [];
   }
 
-  /** Resolves when all is well again. */
+  /** Resolves when every service is ready again. */
   async run(): Promise<void> {
     const { seconds, random, store } = this.#parts;
     const at = (share: number): number => Math.max(1, Math.floor(seconds * share));
@@ -110,7 +109,7 @@ export class Faults {
     for (let second = 1; second < seconds; second++) {
       await sleep(Math.max(0, begunAt + second * 1_000 - performance.now()));
       this.#reviveEnded();
-      // A second in which none can be stopped is made up for in the next.
+      // If no service can be stopped in a second, the next second makes up for it.
       const stop = stops[stopped];
       if (stop !== undefined && second >= stop.due && this.#stop(stop.kind)) stopped++;
       if (second === at(0.5) && store.restart !== undefined) {
@@ -144,7 +143,7 @@ export class Faults {
 
   #stop(kind: Place['kind']): boolean {
     const free = this.#free().filter((place) => place.kind === kind);
-    // Of the connectors the one that sends.
+    // Among connectors, strikes the one that sends.
     const place = kind === 'connector' ? this.#owner(free) : pick(free, this.#parts.random);
     if (place === undefined) return false;
     this.count[`${kind}sStopped`]++;
@@ -176,7 +175,7 @@ export class Faults {
     );
   }
 
-  /** Some seconds its connections are cut, in some its bytes are held back, and in every tenth it is killed. */
+  /** Cuts its connections in some seconds, delays its bytes in others, and kills it in every tenth. */
   #breakUpstream(second: number): void {
     const { random } = this.#parts;
     const upstream = pick(this.#upstreams, random);
@@ -201,7 +200,7 @@ export class Faults {
       this.count.upstreamConnectionsCut += network.connections;
       network.cut();
     } else if (what < 0.5) {
-      // So that kills meet calls whose bytes have left and have not come.
+      // Kills then meet calls whose bytes have left but have not arrived.
       this.count.upstreamHeldBack++;
       network.blackhole(true);
       this.#background(sleep(600).then(() => network.blackhole(false)));
@@ -228,7 +227,7 @@ export class Faults {
     }
   }
 
-  /** Starts a service as a supervisor does: again, when it ends at once. */
+  /** Starts a service like a supervisor: again, if it ends at once. */
   async #start(place: Place): Promise<void> {
     const { fleet } = this.#parts;
     for (let tries = 1; ; tries++) {
@@ -276,7 +275,7 @@ export class Faults {
     ];
   }
 
-  /** What runs undisturbed, without the last of a kind that are spared. */
+  /** The undisturbed services, without the last ones of a kind, which are spared. */
   #free(): Place[] {
     const free = this.#places().filter(
       (place) => !this.#busy.has(nameOf(place)) && this.#at(place).isRunning,

@@ -1,4 +1,4 @@
-/** Does all, so many at a time. */
+/** Runs all tasks, a limited number at a time. */
 export async function inTurns<T>(
   all: readonly T[],
   width: number,

@@ -1,4 +1,4 @@
-/** Random numbers from 0 to below 1 that a seed determines (mulberry32). */
+/** Random numbers from 0 up to 1, determined by a seed (mulberry32). */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

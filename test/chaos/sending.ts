@@ -5,15 +5,15 @@ import type { Answered, StubbornCall, StubbornHost } from './stubborn-host.ts';
 export interface Sending {
   readonly hosts: readonly StubbornHost[];
   readonly calls: readonly StubbornCall[];
-  /** The calls begin evenly over this time. */
+  /** The starts of the calls are spread evenly over this time. */
   readonly seconds: number;
   say(line: string): void;
 }
 
-/** What calls may take beyond the storm until they count as lost. */
+/** Time after the storm until a call counts as lost. */
 const graceMs = 120_000;
 
-/** Sends all calls while the faults run. Resolves when both are over, to what the hosts got. */
+/** Sends all calls during the faults. Resolves after both, to the answers of the hosts. */
 export async function sendDuring(
   faults: Faults,
   { hosts, calls, seconds, say }: Sending,

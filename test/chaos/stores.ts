@@ -1,12 +1,12 @@
 import { newStoreUrl, startPostgres, startTcpProxy, startValkey, type TcpProxy } from '../servers/index.ts';
 
-/** A store of one's own, to be broken. */
+/** A private store that the test breaks. */
 export interface ChaosStore {
-  /** Where services find it, by way of `network`; undefined: a file in the folder of the fleet. */
+  /** URL of the store through `network`; undefined: a file in the folder of the fleet. */
   readonly url?: string;
-  /** What is between the services and the store. */
+  /** The network between the services and the store. */
   readonly network?: TcpProxy;
-  /** Stops the server as an operator would and starts it on the data that it kept. */
+  /** Stops the server as an operator does and starts it with the same data. */
   restart?(): Promise<void>;
   close(): Promise<void>;
 }
@@ -16,7 +16,7 @@ interface Server {
   stop(): Promise<void>;
 }
 
-/** A store at `url`, reached by way of a network that can be broken. */
+/** A store at `url`, reached through a network that a test can break. */
 async function behindNetwork(server: Server, url: string): Promise<ChaosStore> {
   const network = await startTcpProxy({ port: Number(new URL(url).port) });
   return {
@@ -30,7 +30,7 @@ async function behindNetwork(server: Server, url: string): Promise<ChaosStore> {
   };
 }
 
-/** How each kind of store is started for a storm. */
+/** Starts each kind of store for a storm. */
 export const chaosStores: Readonly<Record<string, () => Promise<ChaosStore>>> = {
   sqlite: () => Promise.resolve({ close: () => Promise.resolve() }),
   postgres: async () => {

@@ -17,23 +17,23 @@ export interface StormOptions {
   readonly gateways: number;
   readonly workers: number;
   readonly hosts: number;
-  /** How many gateways, and how many workers, are always left running. */
+  /** Minimum number of running gateways, and of workers. */
   readonly spared: number;
   readonly seed: number;
-  /** How long faults are injected; the calls begin evenly over this time. */
+  /** Duration of the faults; the starts of the calls are spread evenly over it. */
   readonly seconds: number;
 }
 
 export interface StormReport {
   readonly calls: number;
   readonly faults: FaultCount;
-  /** Services that ended though nobody killed them. */
+  /** Services that ended without a kill. */
   readonly endedByThemselves: readonly string[];
-  /** Calls whose host never got a result, and why. */
+  /** Calls whose host never got a result, with the reason. */
   readonly lost: readonly string[];
-  /** Calls of which two results were seen, or another one than the run has. */
+  /** Calls with two different results, or with a result that differs from that of the run. */
   readonly completedTwice: readonly string[];
-  /** Runs in the store beyond one a call. */
+  /** Runs in the store in excess of one for each call. */
   readonly surplusRuns: number;
   /** Runs that have not ended. */
   readonly unfinishedRuns: number;
@@ -41,15 +41,15 @@ export interface StormReport {
   readonly sessionsLost: number;
   /** Calls that had to be sent more than once. */
   readonly broken: number;
-  /** Bodies that began again: their worker died, or lost its lease, before an end was recorded. */
+  /** Bodies that started again: their worker died, or lost its lease, before an end was recorded. */
   readonly bodiesRerun: number;
-  /** Bodies that came to their end and whose end was not recorded. */
+  /** Bodies that ended but whose end was not recorded. */
   readonly endsNotRecorded: number;
   /** From a host's first broken connection to its result, in milliseconds. */
   readonly reattachMs: Quantiles;
-  /** The same, without what the run itself still took. */
+  /** The same, without the remaining time of the run itself. */
   readonly afterEndMs: Quantiles;
-  /** From the start of a process, after a kill, to its being ready. */
+  /** From the start of a process, after a kill, until it is ready. */
   readonly startMs: Quantiles;
 }
 
@@ -60,10 +60,10 @@ export interface Quantiles {
 }
 
 const leaseMs = 2_000;
-/** As long as a host waits for an answer before it sends again. */
+/** Time for which a host waits for an answer before it sends again. */
 const patienceMs = 10_000;
 
-/** Raises a fleet, sends tokened calls from hosts of both eras while it is broken, and looks at what became of them. */
+/** Starts a fleet, sends calls with tokens from hosts of both eras while it is broken, and checks the calls. */
 export async function storm(options: StormOptions, say: (line: string) => void): Promise<StormReport> {
   const openStore = chaosStores[options.store];
   if (openStore === undefined)
@@ -106,7 +106,7 @@ export async function storm(options: StormOptions, say: (line: string) => void):
   }
 }
 
-/** Most bodies are short, one in ten lasts seconds, so that kills meet them. */
+/** Most bodies are short; one in ten lasts seconds, so that kills meet them. */
 function makeCalls({ calls, seed }: StormOptions, random: () => number): StubbornCall[] {
   return Array.from({ length: calls }, (_, i) => ({
     tool: 'refund_order',
@@ -146,7 +146,7 @@ async function inspect({ fleet, hosts, answered, faults }: Aftermath): Promise<S
     const run = (await fleet.run(id)) as unknown as ShownRun;
     if (one.result.isError === true || run.state !== 'succeeded')
       return void lost.push(`${name}: ${said}; its run ${id} is ${run.state}`);
-    // By another host, so of the other era as often as not.
+    // Sent by another host, which in half of the cases has the other era.
     const again = await hosts[(i + 1) % hosts.length]!.call(one.call, Date.now() + 30_000);
     const repeated = again.result === undefined ? again.reason : textOf(again.result);
     if (textOf(run.result!) !== said || repeated !== said || run.attempt !== attempt)

@@ -10,17 +10,17 @@ export interface StubbornCall {
 export interface Answered {
   readonly call: StubbornCall;
   readonly era: Host['era'];
-  /** How often it had to be sent. */
+  /** Number of sends. */
   readonly sent: number;
-  /** When the first connection broke, if one did; on the clock of `Date.now`. */
+  /** Time of the first broken connection, if any, on the clock of `Date.now`. */
   readonly brokenAt?: number;
   readonly gotAt: number;
-  /** Undefined: it was refused, or there was no time left. */
+  /** Undefined: the call was rejected, or no time was left. */
   readonly result?: ToolResult;
   readonly reason?: string;
 }
 
-/** A host that does not give up: what breaks, or takes too long, is sent again with its token. */
+/** A host that does not give up: it repeats calls that break, or take too long, with their token. */
 export class StubbornHost {
   readonly era: Host['era'];
   sessionsLost = 0;
@@ -29,7 +29,7 @@ export class StubbornHost {
   readonly #patienceMs: number;
   #host: Host | undefined;
 
-  /** @param patienceMs how long a host waits without an answer before it sends again */
+  /** @param patienceMs time for which a host waits for an answer before it sends again */
   constructor(era: Host['era'], url: string, key: string, patienceMs: number) {
     this.era = era;
     this.#url = url;
@@ -37,7 +37,7 @@ export class StubbornHost {
     this.#patienceMs = patienceMs;
   }
 
-  /** Opens a session, on the legacy era. */
+  /** Opens a session, in the legacy era. */
   async open(): Promise<void> {
     this.#host = await openHost(this.era, this.#url, this.#key);
   }
@@ -89,7 +89,7 @@ export class StubbornHost {
       const result = last?.result;
       if (status >= 500 || result?.content === undefined)
         return { reason: `HTTP ${status}: ${body}`, isFinal: false };
-      // Whether a call came as far as a run is not known then; its token makes it safe to send again.
+      // It is unknown whether the call became a run; its token makes it safe to send again.
       if (errorNameOf(result) === 'InternalError') return { reason: 'InternalError', isFinal: false };
       return { result };
     } catch (error) {
@@ -99,7 +99,7 @@ export class StubbornHost {
     }
   }
 
-  /** Whether the session is still there, where the host has one. */
+  /** Whether the session still exists, if the host has one. */
   async hasSession(): Promise<boolean> {
     if (this.era === 'modern') return true;
     for (;;) {

@@ -54,7 +54,7 @@ ${table(
 )}`;
 }
 
-/** Text to the left, numbers to the right. */
+/** Aligns text to the left, numbers to the right. */
 function table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
   const width = head.map((name, i) => Math.max(name.length, ...rows.map((row) => String(row[i]).length)));
   const isText = (i: number): boolean => typeof rows[0]?.[i] === 'string';

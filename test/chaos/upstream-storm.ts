@@ -13,7 +13,7 @@ import { chaosStores } from './stores.ts';
 import { StubbornHost, type Answered, type StubbornCall } from './stubborn-host.ts';
 import { judge, type CallFacts, type UpstreamVerdict } from './upstream-verdict.ts';
 
-/** `calls` are writes. */
+/** `calls` counts the writes. */
 export interface UpstreamStormOptions extends StormOptions {
   readonly reads: number;
   readonly connectors: number;
@@ -28,10 +28,10 @@ export interface UpstreamStormReport {
 }
 
 const leaseMs = 2_000;
-/** As long as a host waits for an answer before it sends again. */
+/** Time for which a host waits for an answer before it sends again. */
 const patienceMs = 10_000;
 
-/** Two servers: one takes many calls at once, the other one at a time, so that calls wait in its queue. */
+/** Two servers: one accepts many calls at once, the other one at a time, so that calls wait in its queue. */
 const servers: Readonly<
   Record<string, { readonly concurrency: number; readonly script: Partial<UpstreamScript> }>
 > = {
@@ -50,7 +50,7 @@ const servers: Readonly<
 const writeTools = ['shop__pay', 'shop__pay_slowly', 'till__pay'];
 const readTools = ['shop__look', 'till__look'];
 
-/** Raises a fleet with upstreams, breaks all of it while writes and reads are sent, and counts at the upstreams what was executed. */
+/** Starts a fleet with upstreams, breaks all of it while hosts send writes and reads, and counts executions at the upstreams. */
 export async function upstreamStorm(
   options: UpstreamStormOptions,
   say: (line: string) => void,
@@ -75,7 +75,7 @@ export async function upstreamStorm(
         ...(store.url !== undefined && { HOLDFAST_STORE: store.url }),
         HOLDFAST_LEASE_MS: String(leaseMs),
         HOLDFAST_CONNECTOR_LEASE_MS: String(leaseMs),
-        // Whether a mark was won is said on this level.
+        // Connectors log a won mark at this level.
         HOLDFAST_LOG_LEVEL: 'debug',
       },
       { gateways, workers, connectors },
@@ -127,7 +127,7 @@ export async function upstreamStorm(
   }
 }
 
-/** Writes and reads in an order of their own. */
+/** Writes and reads in random order. */
 function makeCalls(
   { calls, reads, seed }: UpstreamStormOptions,
   random: () => number,
@@ -204,7 +204,7 @@ function outcomeOf(result: ToolResult): { name: string; outcome: string } {
   return error === undefined ? success : { name: errorNameOf(result)!, outcome: error.outcome };
 }
 
-/** What connectors said of runs. One that was killed may have left half a line, which is no line. */
+/** The log lines of connectors about runs. Ignores the half line that a killed connector may leave. */
 function readConnectors(connectors: readonly Service[]): {
   readonly dispatchedAt: ReadonlyMap<string, number>;
   readonly unheard: ReadonlySet<string>;

@@ -29,7 +29,7 @@ const struckAt = (at: number, kind: Struck['kind'] = 'connector'): Struck => ({
   until: at + 5,
 });
 
-/** How many calls each of the complaints is about. */
+/** Number of calls of each complaint. */
 function complaints(facts: readonly CallFacts[], struck: readonly Struck[] = []): Record<string, number> {
   const { executedTwice, lost, wronglyTold, executedWithoutMark, unknownWithoutMark, unknownReads, ...rest } =
     judge(facts, struck, 0);
@@ -41,7 +41,7 @@ function complaints(facts: readonly CallFacts[], struck: readonly Struck[] = [])
   return Object.fromEntries(counted.filter(([, count]) => count > 0));
 }
 
-describe('what is complained of', () => {
+describe('complaints', () => {
   const cases: [string, Partial<CallFacts>, Record<string, number>][] = [
     ['nothing: a result, executed once', {}, {}],
     ['nothing: unknown, executed once', { got: unknown }, {}],
@@ -67,7 +67,7 @@ describe('what is complained of', () => {
     expect(complaints([write(change)])).toEqual(expected);
   });
 
-  test('an unknown write without a mark counts apart where a connector died over it, or did not hear of its mark', () => {
+  test('an unknown write without a mark is counted separately if a connector died over it, or did not learn of its mark', () => {
     const call = write({ got: unknown, dispatchedAt: undefined, executedAt: [] });
     expect(complaints([call], [struckAt(31)])).toEqual({ brokenAfterMark: 1 });
     expect(complaints([{ ...call, isUnheard: true }])).toEqual({ brokenAfterMark: 1 });
@@ -82,7 +82,7 @@ describe('what is complained of', () => {
   });
 });
 
-test('calls are counted by what they ended as and how often they were executed', () => {
+test('calls are counted by their end and their number of executions', () => {
   const facts = [write(), write(), write({ got: unknown, executedAt: [] }), write({ toolClass: 'read' })];
   expect(judge(facts, [], 0).rows).toEqual([
     { toolClass: 'write', name: 'succeeded', calls: 2, never: 0, once: 2, more: 0 },
@@ -91,7 +91,7 @@ test('calls are counted by what they ended as and how often they were executed',
   ]);
 });
 
-test('a strike is counted by how far each write was', () => {
+test('a strike is counted by the progress of each write', () => {
   const struck = [5, 15, 25, 35, 45, 55, 65].map((at) => struckAt(at));
   expect(judge([write()], struck, 0).phases).toEqual([
     { struck: 'connector killed', times: 7, queued: 1, claimed: 1, marked: 1, acted: 1, recorded: 1 },

@@ -1,29 +1,29 @@
 import type { Struck } from './faults.ts';
 
-/** All that is known of one call of an upstream once the storm is over. Times are on the clock of `Date.now`. */
+/** All facts about one call of an upstream after the storm. Times are on the clock of `Date.now`. */
 export interface CallFacts {
   readonly token: string;
   readonly toolClass: 'read' | 'write';
-  /** What the host got: a result, or an error with its name and outcome. Undefined: nothing, and why. */
+  /** The answer to the host: a result, or an error with its name and outcome; undefined for no answer, with the reason. */
   readonly got: { readonly name: string; readonly outcome: string } | undefined;
   readonly reason: string | undefined;
-  /** How the run ended, in the same words; undefined for one that has not. */
+  /** The end of the run in the same form; undefined if it has not ended. */
   readonly ended: { readonly name: string; readonly outcome: string } | undefined;
   readonly submittedAt: number;
-  /** Of the last attempt. */
+  /** Claim of the last attempt. */
   readonly startedAt: number;
   readonly finishedAt: number;
   readonly attempt: number;
   readonly gotAt: number;
-  /** When a connector said that it had won the dispatch mark, before the first byte. */
+  /** Time at which a connector logged that it had won the dispatch mark, before the first byte. */
   readonly dispatchedAt: number | undefined;
-  /** A connector said that it did not hear from the store whether it had won the mark, and sent nothing. */
+  /** A connector logged that the store did not confirm the mark, and sent nothing. */
   readonly isUnheard: boolean;
-  /** By the upstream's own count, under the id of the run. */
+  /** Executions that the upstream counted, under the id of the run. */
   readonly executedAt: readonly number[];
 }
 
-/** Outcomes by name, and how often a call that ended so was executed. */
+/** Outcomes by name, with the number of executions of their calls. */
 export interface OutcomeRow {
   readonly toolClass: CallFacts['toolClass'];
   readonly name: string;
@@ -33,19 +33,19 @@ export interface OutcomeRow {
   readonly more: number;
 }
 
-/** Where writes were when a service of a kind was struck. */
+/** Progress of writes when a service of a kind was struck. */
 export interface PhaseRow {
   readonly struck: string;
   readonly times: number;
-  /** Submitted and not claimed. */
+  /** Submitted, not yet claimed. */
   readonly queued: number;
-  /** Claimed and not marked: on the way, in the connector's queue, or just before the send. */
+  /** Claimed, not yet marked: on the way, in the connector's queue, or just before the send. */
   readonly claimed: number;
-  /** Marked, and the upstream had not acted: around the first byte. */
+  /** Marked, not yet executed by the upstream: around the first byte. */
   readonly marked: number;
-  /** The upstream had acted, and no end was recorded. */
+  /** Executed by the upstream, with no end recorded. */
   readonly acted: number;
-  /** The end was recorded, and the host did not have it. */
+  /** End recorded, but the host did not have it yet. */
   readonly recorded: number;
 }
 
@@ -54,24 +54,24 @@ export interface UpstreamVerdict {
   readonly phases: readonly PhaseRow[];
   /** Writes that the upstream executed more than once. */
   readonly executedTwice: readonly string[];
-  /** Calls without an answer, whose run has no end, or whose answer is not what the run ended with. */
+  /** Calls without an answer, whose run has no end, or whose answer differs from the end of the run. */
   readonly lost: readonly string[];
-  /** Writes that ended in a result and were not executed exactly once, or were executed though they were said not to have been. */
+  /** Writes with a result that were not executed exactly once, or that were reported as not sent but executed. */
   readonly wronglyTold: readonly string[];
-  /** Writes that were executed although no connector said that it had the mark. */
+  /** Writes that were executed although no connector logged the mark. */
   readonly executedWithoutMark: readonly string[];
-  /** Unknown writes that nobody can have sent: no mark was made, as far as can be told. */
+  /** Unknown writes that no connector can have sent: as far as known, no mark was made. */
   readonly unknownWithoutMark: readonly string[];
-  /** Unknown writes whose mark was made and whose first byte was not sent: the connector, or its way to the store, broke between the two. */
+  /** Unknown writes whose mark was made but whose first byte was not sent: the connector, or its connection to the store, broke between the two. */
   readonly brokenAfterMark: number;
   readonly unknownReads: readonly string[];
-  /** Executions of runs that nobody called for. */
+  /** Executions of runs that no host called for. */
   readonly strays: number;
 }
 
 const unknownName = 'MCPCallOutcomeUnknown';
 
-/** What the facts come to. `strays` are executions under ids that belong to no call. */
+/** The verdict on the facts. `strays` are executions under ids that belong to no call. */
 export function judge(
   facts: readonly CallFacts[],
   struck: readonly Struck[],
@@ -82,7 +82,7 @@ export function judge(
   const unmarked = writes.filter(
     ({ got, dispatchedAt }) => got?.name === unknownName && dispatchedAt === undefined,
   );
-  // The connector may have died after the mark was committed and before it could say so.
+  // The connector may have died after the commit of the mark and before it could log it.
   const mayBeMarked = (call: CallFacts): boolean =>
     call.isUnheard ||
     struck.some(
@@ -115,7 +115,7 @@ export function judge(
   };
 }
 
-/** A write that was executed has a result or is unknown; one that was not has neither result nor `ran`. */
+/** An executed write has a result or is unknown; a write that was not executed has neither a result nor `ran`. */
 function isWronglyTold({ got, executedAt }: CallFacts): boolean {
   if (got === undefined || got.outcome === 'unknown') return false;
   return got.outcome === 'ran' ? executedAt.length !== 1 : executedAt.length > 0;
@@ -169,6 +169,6 @@ function phaseAt(call: CallFacts, at: number): Exclude<keyof PhaseRow, 'struck' 
   if (at >= finishedAt) return 'recorded';
   if (at >= (executedAt[0] ?? Infinity)) return 'acted';
   if (at >= dispatchedAt) return 'marked';
-  // Of a run with several attempts the first claims are not known.
+  // For a run with several attempts, the earlier claims are unknown.
   return call.attempt === 1 && at < startedAt ? 'queued' : 'claimed';
 }
