@@ -8,7 +8,7 @@ import type { CallFacts, Ending } from './verdict.ts';
 
 export interface Aftermath {
   readonly facts: ReadonlyMap<string, readonly CallFacts[]>;
-  /** Runs in the store beyond one a call. */
+  /** Runs in the store in excess of one for each call. */
   readonly surplusRuns: number;
   /** Runs that have not ended. */
   readonly unfinishedRuns: number;
@@ -18,7 +18,7 @@ export interface Aftermath {
 
 export interface Remains {
   readonly made: readonly Made[];
-  /** Of the proxy. */
+  /** Counters of the proxy. */
   readonly base: string;
   readonly journal: string;
   readonly executions: readonly KeptExecution[];
@@ -31,7 +31,7 @@ interface ShownRun {
   readonly error?: { readonly name: string; readonly outcome: string };
 }
 
-/** Looks at the run of each call, at what bodies wrote, and at what the upstream executed. Facts are by phase. */
+/** Checks the run of each call, the journal of the bodies and the executions of the upstream. Facts are by phase. */
 export async function lookBack({ made, base, journal, executions }: Remains): Promise<Aftermath> {
   const ends = Map.groupBy(
     readJournal(journal).filter(({ what }) => what === 'end'),

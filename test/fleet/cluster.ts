@@ -5,7 +5,7 @@ import { podOf, services, type KubernetesObject, type PodSpec, type ServiceName 
 import { Pod } from './pod.ts';
 
 export interface ClusterOptions {
-  /** Of the release, and what its user made beside it. */
+  /** Objects of the release, and those that its user created beside it. */
   readonly objects: readonly KubernetesObject[];
   readonly folder: string;
   readonly sticky: boolean;
@@ -13,22 +13,22 @@ export interface ClusterOptions {
 
 interface Deployment {
   readonly replicas: number;
-  /** How many pods there may be beyond the replicas while they are replaced. */
+  /** Maximum of pods in excess of the replicas during a replacement. */
   readonly maxSurge: number;
   readonly pod: PodSpec;
   readonly pods: Pod[];
 }
 
-/** Places for gateways that the proxy looks at. */
+/** Addresses of gateways that the proxy checks. */
 const gatewayPlaces = 10;
 
 /**
- * The Deployments of a rendered release on this machine, behind a real proxy that asks each gateway's `/readyz`
- * as the endpoints of a Service would follow it.
+ * The Deployments of a rendered release on this machine, behind a real proxy that checks `/readyz` of each gateway,
+ * as the endpoints of a Service follow readiness.
  */
 export class Cluster {
   readonly proxy: Haproxy;
-  /** How the containers of deleted pods ended, by pod. */
+  /** The ends of the containers of deleted pods, by pod. */
   readonly endings: string[] = [];
   readonly #options: ClusterOptions;
   readonly #net: string;
@@ -36,9 +36,9 @@ export class Cluster {
   readonly #gone: Pod[] = [];
   #made = 0;
 
-  /** Resolves when every pod is ready, and the proxy knows the gateways. */
+  /** Resolves when every pod is ready and the proxy routes to the gateways. */
   static async start(options: ClusterOptions): Promise<Cluster> {
-    // Others on this machine may run one too.
+    // Other users of this machine may run one too.
     const part = (): number => 10 + Math.floor(Math.random() * 200);
     const net = `127.${part()}.${part()}`;
     const proxy = await startHaproxy({
@@ -76,7 +76,7 @@ export class Cluster {
     return this.#of(service).pods;
   }
 
-  /** Containers that ended though nobody here ended them. */
+  /** Containers that ended without a kill by this test. */
   get troubles(): readonly string[] {
     return [...services.flatMap((service) => this.pods(service)), ...this.#gone].flatMap(
       ({ troubles }) => troubles,
@@ -84,8 +84,8 @@ export class Cluster {
   }
 
   /**
-   * Replaces every pod as the Deployment says: as many new ones as may be too many, and an old one is deleted when
-   * a new one is ready. Resolves when the last of the old ones is gone.
+   * Replaces every pod according to the strategy of the Deployment: starts new pods up to the surge, and deletes an old
+   * pod when a new one is ready. Resolves when the last old pod has ended.
    */
   async rollingRestart(service: ServiceName): Promise<void> {
     const { pods, maxSurge } = this.#of(service);
@@ -100,7 +100,7 @@ export class Cluster {
     await Promise.all(deletions);
   }
 
-  /** Kills the container of each pod, one after the other, once the one before is ready again. */
+  /** Kills the container of each pod, one after another, each after the previous one is ready again. */
   async killEach(service: ServiceName): Promise<void> {
     for (const pod of this.pods(service)) {
       await pod.kill();
@@ -118,7 +118,7 @@ export class Cluster {
     return this.#deployments.get(service)!;
   }
 
-  /** Until the proxy sends to every gateway. */
+  /** Waits until the proxy routes to every gateway. */
   async #known(): Promise<void> {
     await until(async () => (await this.proxy.ready()).length === this.pods('gateway').length, 100);
   }

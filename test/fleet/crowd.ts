@@ -8,18 +8,18 @@ import { keys } from './release.ts';
 /** `body` is a tool of the workers; `write` and `read` go to the upstream. */
 export type Kind = 'body' | 'write' | 'read';
 
-/** A call of which its host knows how it ended. */
+/** A call that has ended for its host. */
 export interface Made {
   readonly phase: string;
   readonly kind: Kind;
   readonly era: Host['era'];
-  /** The order that it is about, which no other call is. */
+  /** Its order, which no other call uses. */
   readonly order: string;
-  /** How often the host had to send it, as far as its user can know. */
+  /** Number of sends, as far as the user of the host can know. */
   readonly sent: number;
   readonly sentAt: number;
   readonly gotAt: number;
-  /** Undefined: the host gave up, and why. */
+  /** Undefined: the host gave up, with the reason. */
   readonly result?: ToolResult;
   readonly reason?: string;
 }
@@ -29,24 +29,24 @@ type Call = Pick<Made, 'kind' | 'order'> & { readonly tool: string; readonly arg
 interface Caller {
   readonly era: Host['era'];
   call(call: Call): Promise<Pick<Made, 'sent' | 'result' | 'reason'>>;
-  /** Sessions that it has lost so far. */
+  /** Number of sessions lost so far. */
   readonly sessionsLost: number;
   close(): Promise<void>;
 }
 
 /**
- * `plain`: what others wrote, which give up when the SDK does. `stubborn`: hosts that send again, with their
+ * `plain`: third-party hosts, which give up when the SDK does. `stubborn`: hosts that repeat calls, with their
  * token, until they have an answer.
  */
 export type Temper = 'plain' | 'stubborn';
 
 export interface PhaseTimes {
   readonly tookMs: number;
-  /** When hosts began no more calls, on the clock of `Date.now`. */
+  /** Time after which hosts started no more calls, on the clock of `Date.now`. */
   readonly overAt: number;
 }
 
-/** Hosts that call all the time through one URL, half of them on 2025-11-25 and half on 2026-07-28. */
+/** Hosts that call continuously through one URL, half of them on 2025-11-25 and half on 2026-07-28. */
 export class Crowd {
   readonly made: Made[] = [];
   readonly #callers: readonly Caller[];
@@ -76,13 +76,13 @@ export class Crowd {
     return this.#callers.reduce((sum, { sessionsLost }) => sum + sessionsLost, 0);
   }
 
-  /** Calls from all hosts from before `act` until after it. */
+  /** Calls from all hosts, from before `act` until after it. */
   async during(phase: string, act: () => Promise<void>): Promise<PhaseTimes> {
     let isOver = false;
     const calling = this.#callers.map(async (caller) => {
       while (!isOver) {
         await this.#one(phase, caller);
-        // Hosts think between calls; without it fifty of them want the whole machine.
+        // Hosts pause between calls; without the pause, fifty of them use the whole machine.
         await sleep(this.#random() * 1_000);
       }
     });
@@ -143,9 +143,9 @@ async function plain(era: Host['era'], url: string): Promise<Caller> {
   };
 }
 
-/** As long as a host waits for an answer before it sends again. */
+/** Time for which a host waits for an answer before it sends again. */
 const patienceMs = 15_000;
-/** What a call may take until it counts as lost. */
+/** Time after which a call counts as lost. */
 const hopelessMs = 120_000;
 
 async function stubborn(era: Host['era'], url: string): Promise<Caller> {

@@ -18,14 +18,14 @@ export interface DriveOptions {
   readonly sticky: boolean;
   readonly hosts: number;
   readonly seed: number;
-  /** For volumes of pods and what they print. */
+  /** Folder for volumes and output of pods. */
   readonly folder: string;
 }
 
-/** Something that happens to the release while hosts call. */
+/** An event of the release while hosts call. */
 interface Phase {
   readonly name: string;
-  /** Whether hosts are to notice nothing at all. */
+  /** Whether hosts must not notice anything. */
   readonly isCalm: boolean;
   act(cluster: Cluster, store: FleetStore): Promise<void>;
 }
@@ -59,7 +59,7 @@ export interface PhaseReport extends PhaseVerdict {
 export interface DriveReport extends Omit<Aftermath, 'facts'> {
   readonly phases: readonly PhaseReport[];
   readonly sessionsLost: number;
-  /** Sessions of which the proxy remembers the gateway. */
+  /** Number of sessions in the stick table of the proxy. */
   readonly remembered: number;
   readonly troubles: readonly string[];
   /** Containers of deleted pods that did not end with exit code 0 within their grace period. */
@@ -67,7 +67,7 @@ export interface DriveReport extends Omit<Aftermath, 'facts'> {
   readonly deleted: number;
 }
 
-/** Installs the chart on this machine and lets everything happen to it, one after the other, while hosts call. */
+/** Installs the chart on this machine and triggers every event, one after another, while hosts call. */
 export async function drive(options: DriveOptions, say: (line: string) => void): Promise<DriveReport> {
   const random = randomFrom(options.seed);
   const journal = join(options.folder, 'journal', 'journal');

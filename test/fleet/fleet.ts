@@ -1,6 +1,6 @@
 /**
  * `npm run fleet`: installs the chart on this machine, as processes with the commands and variables that helm
- * renders, behind a real HAProxy, and drives hosts through its URL while everything is restarted and killed.
+ * renders, behind a real HAProxy, and runs hosts against its URL while it restarts and kills every service.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';

@@ -1,11 +1,11 @@
 /**
- * A pod as processes on this machine: what the kubelet does for the one container of a rendered pod, with an
- * address of its own on loopback in place of a network of its own.
+ * A pod as processes on this machine. It acts as the kubelet for the one container of a rendered pod, with a separate
+ * loopback address instead of a separate network.
  *
  * Starting: the container runs, and its startup probe has not succeeded yet. Running: readiness and liveness are
- * probed; a container that ends, or that liveness gives up on, is started again in the same place. Terminating:
- * `terminate` was called; the preStop sleep, SIGTERM, and SIGKILL when the grace period is over. Gone: the
- * container has ended after that, and nothing starts it again.
+ * probed; a container that ends, or fails its liveness probe, is started again in the same place. Terminating:
+ * `terminate` was called; the preStop sleep, SIGTERM, and SIGKILL after the grace period. Gone: the
+ * container has ended after that and does not start again.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { chmodSync, chownSync, closeSync, mkdirSync, openSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ interface Mount {
   readonly mountPath: string;
 }
 
-/** What is read of a rendered pod. */
+/** The fields that are read of a rendered pod. */
 interface Spec extends PodSpec {
   readonly terminationGracePeriodSeconds: number;
   readonly securityContext: {
@@ -50,13 +50,13 @@ export interface PodOptions {
   readonly name: string;
   readonly ip: string;
   readonly spec: PodSpec;
-  /** Of the release, and what its user made beside it. */
+  /** Objects of the release, and those that its user created beside it. */
   readonly objects: readonly KubernetesObject[];
-  /** For volumes, the working directory and logs. */
+  /** Folder for volumes, the working directory and logs. */
   readonly folder: string;
 }
 
-/** How a container ended. */
+/** The end of a container. */
 export interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -67,9 +67,9 @@ const isRoot = process.getuid?.() === 0;
 export class Pod {
   readonly name: string;
   readonly ip: string;
-  /** Where what it prints is kept. */
+  /** File with its output. */
   readonly log: string;
-  /** Times that the container ended though nobody here ended it, or that liveness gave it up, with how. */
+  /** Ends of the container without a kill by this test, including failed liveness probes. */
   readonly troubles: string[] = [];
   readonly #spec: Spec;
   readonly #container: ServiceContainer;
@@ -79,7 +79,7 @@ export class Pod {
   #ended: Promise<Ended> | undefined;
   #isReady = false;
   #isTerminating = false;
-  /** What was ended on purpose, so that its end is no trouble. */
+  /** Processes that were ended on purpose, so that their end is not reported. */
   #killed: ChildProcess | undefined;
 
   constructor({ name, ip, spec, objects, folder }: PodOptions) {
@@ -92,7 +92,7 @@ export class Pod {
     const own = join(folder, name);
     mkdirSync(own);
     this.log = join(own, 'log');
-    // The image's: what is run is there, nothing can be written.
+    // The working directory of the image: it contains the program and is not writable.
     this.#workingDirectory = join(own, 'app');
     mkdirSync(this.#workingDirectory);
     symlinkSync(join(root, 'apps'), join(this.#workingDirectory, 'apps'));
@@ -115,7 +115,7 @@ export class Pod {
     return this.#process?.pid;
   }
 
-  /** SIGKILL, as by the kernel when memory runs out. The container is started again. */
+  /** Sends SIGKILL, like the kernel when memory runs out. The container starts again. */
   async kill(): Promise<void> {
     this.#isReady = false;
     this.#killed = this.#process;
@@ -123,7 +123,7 @@ export class Pod {
     await this.#ended;
   }
 
-  /** Deletes the pod. Resolves to how its container ended: a signal when the grace period was not enough. */
+  /** Deletes the pod. Resolves to the end of its container: a signal if the grace period was too short. */
   async terminate(): Promise<Ended> {
     this.#isTerminating = true;
     const graceMs = this.#spec.terminationGracePeriodSeconds * 1_000;
@@ -135,7 +135,7 @@ export class Pod {
     return ended;
   }
 
-  /** Ends it at once and for good. */
+  /** Ends the pod at once and for good. */
   async dispose(): Promise<void> {
     this.#isTerminating = true;
     this.#process?.kill('SIGKILL');
@@ -152,7 +152,7 @@ export class Pod {
       this.#isReady = false;
       if (this.#isTerminating || child === this.#killed) continue;
       this.troubles.push(`${this.name} ended by itself (${signal ?? code})`);
-      // As the kubelet, which waits longer each time; none of ours should end twice.
+      // Like the kubelet, which waits longer each time; no service should end twice.
       await sleep(1_000);
     }
   }
@@ -195,8 +195,8 @@ export class Pod {
   }
 
   /**
-   * Asks again and again until `judge` says something. A startup or liveness probe that fails too often has the
-   * container killed.
+   * Probes repeatedly until `judge` returns a verdict. A startup or liveness probe that fails too often kills the
+   * container.
    */
   async #probing(
     probe: Probe,
@@ -226,7 +226,7 @@ export class Pod {
     return undefined;
   }
 
-  /** The folder that stands for a volume: what a Secret or ConfigMap holds is root's, and its group may read. */
+  /** The folder that represents a volume: root owns the files of a Secret or ConfigMap, and its group may read them. */
   #volume(name: string, own: string, objects: readonly KubernetesObject[]): string {
     const volume = this.#spec.volumes?.find((candidate) => candidate.name === name) as
       | {
@@ -260,13 +260,13 @@ export class Pod {
   }
 }
 
-/** A mode as the chart writes it, 0440: octal in the YAML 1.1 of Kubernetes, and read here as YAML 1.2. */
+/** A file mode in the notation of the chart, 0440: octal in the YAML 1.1 of Kubernetes, but parsed here as YAML 1.2. */
 function octal(mode: number | undefined): number | undefined {
   return mode === undefined ? undefined : Number.parseInt(String(mode), 8);
 }
 
 const running = new Set<ChildProcess>();
-// Whatever ends this process takes the pods with it.
+// The pods end with this process, whatever ends it.
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
@@ -275,7 +275,7 @@ function secret(name: string, key: string): never {
   throw new Error(`there is no Secret ${name} with ${key}`);
 }
 
-/** Variables with mounts where they are here, and the address of the pod for every address. */
+/** Variables with local mount paths, and the address of the pod for every address. */
 function inPlaces(
   env: Readonly<Record<string, string>>,
   places: ReadonlyMap<string, string>,

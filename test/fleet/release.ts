@@ -9,13 +9,13 @@ export interface ReleaseOptions {
   readonly storeUrl: string;
   readonly upstreamUrl: string;
   readonly sticky: boolean;
-  /** Where the bodies of tools write what they do: a file in a folder that pods may write. */
+  /** The journal of tool bodies: a file in a folder that pods may write. */
   readonly journal: string;
-  /** For the values file. */
+  /** Folder for the values file. */
   readonly folder: string;
 }
 
-/** What the chart makes of an installation with three gateways, three workers and two connectors, and what its user made before. */
+/** Renders an installation with three gateways, three workers and two connectors, and the objects that its user created before. */
 export function release(options: ReleaseOptions): KubernetesObject[] {
   const { storeUrl, upstreamUrl, sticky, journal, folder } = options;
   const values = join(folder, 'values.json');

@@ -1,16 +1,16 @@
 import { newStoreUrl, startPostgresPair, startValkey } from '../servers/index.ts';
 
-/** A store of one's own, to be broken. */
+/** A private store that the test breaks. */
 export interface FleetStore {
   readonly url: string;
-  /** Stops the server as an operator would and starts it on the data that it kept. */
+  /** Stops the server as an operator does and starts it with the same data. */
   restart(): Promise<void>;
-  /** Kills the primary and makes the standby the primary in its place, where there is one. */
+  /** Kills the primary and promotes the standby, if there is one. */
   failOver?(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Postgres with a synchronous standby, both in the URL; one Valkey or Redis. */
+/** Postgres with a synchronous standby, both in the URL; or one Valkey or Redis. */
 export const fleetStores = {
   postgres: async () => {
     const pair = await startPostgresPair();

@@ -1,6 +1,6 @@
 import type { PhaseReport } from './drive.ts';
 
-/** What happened in each phase, as a table of Markdown. */
+/** The results of each phase as a Markdown table. */
 export function table(phases: readonly PhaseReport[]): string {
   const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
   const head = [

@@ -15,7 +15,7 @@ function write(change: Partial<CallFacts> = {}): CallFacts {
   };
 }
 
-describe('what is complained of', () => {
+describe('complaints', () => {
   const cases: [string, Partial<CallFacts>, isCalm: boolean, complaints: string[]][] = [
     ['nothing: a result, executed once', {}, true, []],
     ['no answer', { got: undefined, reason: 'no time left', executed: 0 }, false, ['failed', 'lost']],
@@ -46,7 +46,7 @@ describe('what is complained of', () => {
   });
 });
 
-test('a gap is the longest time without a result, by what was called, until no more calls were begun', () => {
+test('a gap is the longest time without a result, by the called tool, until the last call starts', () => {
   const at = (sentAt: number, gotAt: number, change: Partial<CallFacts> = {}): CallFacts =>
     write({ sentAt, gotAt, ...change });
   const facts = [

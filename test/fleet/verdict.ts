@@ -1,20 +1,20 @@
 import type { Kind } from './crowd.ts';
 
-/** All that is known of one call once its phase is over. */
+/** All facts about one call after its phase. */
 export interface CallFacts {
   readonly kind: Kind;
   readonly order: string;
   readonly sent: number;
   readonly sentAt: number;
   readonly gotAt: number;
-  /** What the host got: a result as text, or the name of an error and its outcome. Undefined: nothing, and why. */
+  /** The answer to the host: a result as text, or the name of an error and its outcome; undefined for no answer, with the reason. */
   readonly got: Ending | undefined;
   readonly reason: string | undefined;
-  /** How its run ended, in the same words; undefined for one that has not. */
+  /** The end of its run in the same form; undefined if it has not ended. */
   readonly recorded: Ending | undefined;
-  /** How often its body came to its end, or the upstream executed it. */
+  /** Number of completions of its body, or of executions at the upstream. */
   readonly executed: number;
-  /** Whether the body of the attempt that was recorded came to its end. Not of calls of the upstream. */
+  /** Whether the body of the recorded attempt completed. Not set for calls of the upstream. */
   readonly isOwnEnd: boolean;
 }
 
@@ -27,29 +27,29 @@ export interface Ending {
 export interface PhaseVerdict {
   readonly calls: number;
   readonly sentAgain: number;
-  /** Calls without a result: the host gave up, or got an error that is neither of the next two. */
+  /** Calls without a result: the host gave up, or got an error that is in neither of the next two groups. */
   readonly failed: readonly string[];
-  /** Told that nobody can say whether it took effect. */
+  /** Reported as unknown: the call may have taken effect. */
   readonly unknown: number;
-  /** Told that nothing happened. */
+  /** Reported as not sent. */
   readonly notSent: number;
-  /** Calls whose host knows nothing, or something else than the store has. */
+  /** Calls whose host has no answer, or one that differs from the store. */
   readonly lost: readonly string[];
-  /** Calls that took effect more often than was told: a write twice, or told as not sent; a body that is not the one recorded. */
+  /** Calls that took effect more often than reported: a write twice, or although reported as not sent; a body that is not the recorded one. */
   readonly doubled: readonly string[];
-  /** Longest time in which no call was answered with a result, in milliseconds: of bodies, and of calls of the upstream. */
+  /** Longest time without a result, in milliseconds: for bodies, and for calls of the upstream. */
   readonly gapMs: { readonly body: number; readonly upstream: number };
   readonly slowestMs: number;
 }
 
 export interface Circumstances {
-  /** Nothing was killed: every call has a result, and no body has a reason to run twice. */
+  /** Nothing was killed: every call must have a result, and no body may run twice. */
   readonly isCalm: boolean;
-  /** When no more calls were begun: silence after that is no gap. */
+  /** Time after which no more calls started: later silence is not a gap. */
   readonly overAt: number;
 }
 
-/** What the facts of one phase come to. */
+/** The verdict on the facts of one phase. */
 export function judge(facts: readonly CallFacts[], { isCalm, overAt }: Circumstances): PhaseVerdict {
   const told = (which: readonly CallFacts[]): string[] => which.map(describe);
   const named = (call: CallFacts, outcome: string): boolean =>
@@ -94,7 +94,7 @@ function isSame(got: Ending, recorded: Ending | undefined): boolean {
   return got.text === recorded.text;
 }
 
-/** From the first call to the last that began. */
+/** From the first call to the start of the last one. */
 function gapOf(facts: readonly CallFacts[], overAt: number): number {
   const answers = facts
     .filter(({ got }) => got !== undefined && got.error === undefined)
