@@ -80,9 +80,18 @@ export class McpEndpoint {
       log,
       observer,
     });
-    const { keepAliveMs, listTtlMs, legacy } = settings;
+    const { keepAliveMs, listTtlMs, maxBodyBytes, legacy } = settings;
     const seals = new Seals(settings.runIdKeys);
-    this.core = { catalogue: this.#catalogue, calls, seals, serverInfo, listTtlMs, keepAliveMs, log };
+    this.core = {
+      catalogue: this.#catalogue,
+      calls,
+      seals,
+      serverInfo,
+      listTtlMs,
+      keepAliveMs,
+      maxBodyBytes,
+      log,
+    };
     this.#modern = new ModernLeg(this.core);
     this.#legacy = new LegacyLeg({
       ...this.core,

@@ -47,6 +47,8 @@ export interface ModernParts {
   readonly serverInfo: { readonly name: string; readonly version: string };
   readonly listTtlMs: number;
   readonly keepAliveMs: number;
+  /** The longest message of a host, in bytes. */
+  readonly maxBodyBytes: number;
   readonly log: Log;
 }
 

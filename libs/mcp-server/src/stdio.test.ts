@@ -167,6 +167,26 @@ describe('a host over stdio', () => {
     expect(codes).toEqual([undefined, undefined, -32601, -32601, -32022, -32602, -32602]);
   });
 
+  test('may send a line as long as the limit, and is told of a longer one', async () => {
+    const host = await initialized({ settings: { maxBodyBytes: 2_000 } });
+    const line = (id: string, bytes: number): string => {
+      const text = JSON.stringify({ jsonrpc: '2.0', id, method: 'ping', params: { pad: '' } });
+      return text.replace('"pad":""', `"pad":"${'é'.repeat((bytes - text.length) / 2)}"`);
+    };
+    host.write(`${line('fits', 2_000)}\n`);
+    for (let sent = 0; sent < 50; sent++) host.write(line('long', 2_000));
+    host.write(`\n${line('longer', 2_002)}\n${line('after', 2_000)}\n`);
+    await host.answer('after');
+    const told = host.messages().map(({ id, error }) => `${id as string} ${error?.code}`);
+    expect(told.sort()).toEqual([
+      'after undefined',
+      'fits undefined',
+      'init undefined',
+      'null -32600',
+      'null -32600',
+    ]);
+  });
+
   test('that cancels gets nothing more, and the run goes on', async () => {
     const host = await initialized();
     host.send(call(1));

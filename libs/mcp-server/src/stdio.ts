@@ -45,7 +45,9 @@ class StdioHost {
   /** An older host is told of changes without asking. */
   #isInitialized = false;
   #onIdle: (() => void) | undefined;
+  /** The line that has not ended, in parts; none are kept of one that is too long. */
   #rest: string[] = [];
+  #restBytes = 0;
 
   constructor(parts: ModernParts, output: Writable) {
     this.#parts = parts;
@@ -59,11 +61,20 @@ class StdioHost {
   /** Only a line feed ends a line: U+2028 and its like are text. */
   take(text: string): void {
     const [first = '', ...more] = text.split('\n');
-    this.#rest.push(first);
+    this.#keep(first);
     for (const next of more) {
-      this.#read(this.#rest.join(''));
-      this.#rest = [next];
+      const line = this.#restBytes > this.#parts.maxBodyBytes ? undefined : this.#rest.join('');
+      this.#rest = [];
+      this.#restBytes = 0;
+      this.#read(line);
+      this.#keep(next);
     }
+  }
+
+  #keep(part: string): void {
+    this.#restBytes += Buffer.byteLength(part);
+    if (this.#restBytes <= this.#parts.maxBodyBytes) this.#rest.push(part);
+    else this.#rest = [];
   }
 
   /** Waits for the answers that are under way, for `graceMs` at most. The runs go on. */
@@ -83,9 +94,14 @@ class StdioHost {
     this.#unsubscribe();
   }
 
-  #read(line: string): void {
-    if (line.trim() === '') return;
+  /** @param line undefined for one that is too long */
+  #read(line: string | undefined): void {
+    if (line?.trim() === '') return;
     try {
+      if (line === undefined) {
+        const limit = `${this.#parts.maxBodyBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`;
+        throw new ProtocolRefusal(codes.invalidRequest, `the line is longer than ${limit}`);
+      }
       const message = readMessage(parseLine(line));
       if (message.kind === 'request') void this.#serve(message);
       else if (message.kind === 'notification') this.#note(message.method, message.params);
