@@ -1,7 +1,8 @@
 /**
- * `npm run fairness`: what a caller with one call a second notices of another that keeps 100 long calls open and
- * sends 500 short ones a second, on each store. Exits with 1 when the p95 of the first is more than three times
- * what it is alone. `-- --seconds N` sets the length of each of the two phases (20), `-- --store KIND` one store.
+ * `npm run fairness`: measures the effect of a busy caller on a caller with one call a second, on each store. The busy
+ * caller keeps 100 long calls open and sends 500 short calls a second. Exits with 1 if the p95 of the other caller is
+ * more than three times its value alone. `-- --seconds N` sets the length of each of the two phases (20),
+ * `-- --store KIND` selects one store.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -21,7 +22,7 @@ const longCalls = 100;
 const shortCallsPerSecond = 500;
 const mostInFlight = 400;
 const limit = 3;
-/** In place of the short times of tests. */
+/** Replaces the short times of tests. */
 const production = {
   HOLDFAST_LEASE_MS: '30000',
   HOLDFAST_POLL_INTERVAL_MS: '500',
@@ -30,7 +31,7 @@ const production = {
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
-/** The server of each kind of store, stopped after its turn. */
+/** The server of each kind of store; it stops after its turn. */
 const open: Record<'sqlite' | 'postgres' | 'valkey', () => Promise<{ url?: string; stop(): Promise<void> }>> =
   {
     sqlite: () => Promise.resolve({ stop: () => Promise.resolve() }),
@@ -68,7 +69,7 @@ async function measure(store: string, url: string): Promise<number> {
   await steadyCaller(url, 5);
   const alone = percentile95(await steadyCaller(url, seconds));
   const busy = busyCaller(url);
-  // The busy caller has its calls under way before the other is measured.
+  // The busy caller starts its calls before the measurement of the other caller.
   await sleep(2_000);
   const beside = percentile95(await steadyCaller(url, seconds));
   const { shorts, longs } = await busy.stop();
@@ -88,7 +89,7 @@ async function measure(store: string, url: string): Promise<number> {
   return ratio;
 }
 
-/** One call a second. @returns the milliseconds of each */
+/** Sends one call a second. @returns the milliseconds of each */
 async function steadyCaller(url: string, forSeconds: number): Promise<number[]> {
   const times: number[] = [];
   const begunAt = performance.now();
@@ -108,7 +109,7 @@ interface Count {
   refused: number;
 }
 
-/** Keeps 100 long calls open and sends 500 short ones a second, whatever becomes of them. */
+/** Keeps 100 long calls open and sends 500 short ones a second, regardless of their results. */
 function busyCaller(url: string): { stop(): Promise<{ shorts: Count; longs: Count }> } {
   const shorts: Count = { answered: 0, refused: 0 };
   const longs: Count = { answered: longCalls, refused: 0 };
@@ -132,7 +133,7 @@ function busyCaller(url: string): { stop(): Promise<{ shorts: Count; longs: Coun
       if (status === 429) shorts.refused++;
       else shorts.answered++;
     } catch {
-      // A connection that ends with the service counts for nothing.
+      // Ignores a connection that ends with the service.
     } finally {
       inFlight--;
     }

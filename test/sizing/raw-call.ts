@@ -7,7 +7,7 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** One call of a host on 2026-07-28 over a kept connection, with as little work for the measuring process as can be. */
+/** One call of a host on 2026-07-28 over a persistent connection, with minimal work for the measuring process. */
 export function rawCall(url: string, key: string, name: string, args: object): Promise<RawAnswer> {
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',

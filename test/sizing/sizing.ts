@@ -1,4 +1,4 @@
-/** `npm run sizing`: what one gateway, one worker and one connector carry on this machine, on a Postgres of its own. */
+/** `npm run sizing`: measures the throughput of one gateway, one worker and one connector on this machine, on a private Postgres. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -80,7 +80,7 @@ interface Measured {
   readonly callsPerSecond: number;
   readonly p50: number;
   readonly p99: number;
-  /** Milliseconds a call. */
+  /** Milliseconds for each call. */
   readonly cpu: Readonly<Record<keyof typeof pids, number>>;
 }
 
@@ -120,7 +120,7 @@ async function waiting(): Promise<number> {
   return Number(/^holdfast_calls_waiting (\d+)/m.exec(page)?.[1] ?? 0);
 }
 
-/** Milliseconds of CPU that a process has used; the kernel counts in hundredths of a second. */
+/** CPU milliseconds that a process has used; the kernel counts in hundredths of a second. */
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10;
