@@ -1,7 +1,7 @@
 /**
- * `npm run cluster`: installs the chart into the cluster of KUBECONFIG, whose nodes have the images, and lets
- * everything happen to it that happens to a release, while a pod calls. The namespace enforces the restricted Pod
- * Security Standard. Without KUBECONFIG it says so and ends.
+ * `npm run cluster`: installs the chart into the cluster of KUBECONFIG, whose nodes have the images, and runs it
+ * through the life of a release while a pod calls. The namespace enforces the restricted Pod Security Standard.
+ * Without KUBECONFIG it reports this and exits.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -24,7 +24,7 @@ if (kubeconfig === undefined || kubeconfig === '') {
 const root = join(import.meta.dirname, '../..');
 const chart = join(root, 'helm/holdfast');
 const namespace = `holdfast-test-${randomBytes(3).toString('hex')}`;
-/** More for helm, such as `--set image.tag=dev`; and `--from CHART`, the chart to upgrade from. */
+/** Additional arguments for helm, such as `--set image.tag=dev`; and `--from CHART`, the chart to upgrade from. */
 const args = process.argv.slice(2);
 const from = args.includes('--from') ? args.splice(args.indexOf('--from'), 2)[1]! : chart;
 
@@ -36,7 +36,7 @@ const run = async (command: string, ...rest: readonly string[]): Promise<string>
 };
 const kubectlReads = async (input: string, ...rest: readonly string[]): Promise<void> => {
   const running = promisify(execFile)('kubectl', ['--namespace', namespace, ...rest]);
-  // One that ends before it has read everything says why by itself.
+  // A command that ends before it has read everything reports the reason itself.
   running.child.stdin!.on('error', () => {});
   running.child.stdin!.end(input);
   await running;
@@ -74,7 +74,7 @@ try {
   await report.check(
     'could be any set-up of helm/holdfast/ci, as far as the cluster knows its kinds',
     async () => {
-      // What it imports was installed above.
+      // Its imports were installed above.
       const { objectsOf, setups } = await import('../helm/chart.ts');
       const versions = (await kubectl('api-versions')).split('\n');
       for (const [setup, path] of setups) {
@@ -138,7 +138,7 @@ try {
   for (const service of services) {
     await report.check(`starts a ${service} again that was killed`, async () => {
       const [pod] = await podsOf(service);
-      // tini is what is left, and ends when its child does.
+      // Only tini remains, and it ends with its child.
       await kubectl('exec', pod!, '--', 'sh', '-c', 'kill -9 -1').catch(() => {});
       const restarted = '--for=jsonpath={.status.containerStatuses[0].restartCount}=1';
       await kubectl('wait', restarted, `pod/${pod}`, '--timeout=1m');
@@ -174,7 +174,7 @@ try {
     );
     assert.ok(ends.size > 6);
   });
-  // It was rolled back to what it was installed from, and an older chart left its volume.
+  // The release was rolled back to its first chart, and an older chart left its volume.
   if (from === chart) {
     await report.check('is installed again, and passes helm test', async () => {
       await helm('install', 'holdfast', chart, ...values);
@@ -195,7 +195,7 @@ interface Seen {
   readonly otherwise: readonly string[];
 }
 
-/** A check in which no call may need to be sent again. */
+/** A check during which no caller may have to repeat a call. */
 async function undisturbed(name: string, what: () => Promise<unknown>): Promise<void> {
   await report.check(name, async () => {
     const count = () => kubectl('exec', 'load', '--', 'cat', sentAgainPath);
@@ -209,7 +209,7 @@ function rolledOut(service: string): Promise<string> {
   return kubectl('rollout', 'status', `deployment/holdfast-${service}`, '--timeout=5m');
 }
 
-/** Asks every half second for two minutes. @throws Error when it never held */
+/** Polls every half second for two minutes. @throws Error if the condition never held */
 async function until(holds: () => Promise<boolean>): Promise<void> {
   for (let tries = 0; !(await holds()); tries++) {
     if (tries === 240) throw new Error('not within two minutes');
@@ -217,7 +217,7 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
   }
 }
 
-/** Names of the pods of services that are not on their way out. */
+/** Names of the pods of services that are not terminating. */
 async function podsOf(...of: readonly string[]): Promise<string[]> {
   const selector = `app.kubernetes.io/part-of=holdfast,app.kubernetes.io/component in (${of.join(',')})`;
   const columns = 'custom-columns=:.metadata.name,:.metadata.deletionTimestamp';
@@ -229,7 +229,7 @@ async function secret(name: string): Promise<string> {
   return kubectl('get', 'secret', name, '--output', 'jsonpath={.data}');
 }
 
-/** A pod of the image of the gateway that runs one of the scripts beside this file. */
+/** A pod with the gateway image that runs one of the scripts beside this file. */
 async function runScript(name: string, script: string): Promise<void> {
   const path = 'jsonpath={.spec.template.spec.containers[0].image}';
   const image = await kubectl('get', 'deployment/holdfast-gateway', '--output', path);
@@ -254,7 +254,7 @@ async function runScript(name: string, script: string): Promise<void> {
   await kubectl('wait', '--for=condition=Ready', `pod/${name}`, '--timeout=2m');
 }
 
-/** Waits until hosts see the tool of that server. The kubelet takes a minute and more to renew a ConfigMap. */
+/** Waits until hosts see the tool of that server. The kubelet takes a minute or more to update a ConfigMap. */
 async function listed(server: string): Promise<void> {
   await kubectl('exec', 'load', '--', 'node', '/scripts/listed.mjs', `${server}__number`);
 }

@@ -1,4 +1,4 @@
-/** Waits until the tool that is named is listed. Plain JavaScript, as the image runs it alone. */
+/** Waits until the named tool is listed. Plain JavaScript, because the image runs only this file. */
 import { listed } from './mcp.mjs';
 
 await listed(process.argv[2]);

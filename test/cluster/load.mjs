@@ -1,8 +1,8 @@
 /**
- * Calls in a loop from a pod of the cluster, tools of workers and of an upstream server in turn, as a host on
- * 2026-07-28 that sends again with its token; how often so far is in the file SENT_AGAIN. When the file OVER is there,
- * it asks for every result once more and prints what it saw as one line of JSON. Plain JavaScript, as the image runs
- * it alone.
+ * Calls in a loop from a pod of the cluster, alternating between tools of workers and of an upstream server, as a host
+ * on 2026-07-28 that repeats calls with its token. The file SENT_AGAIN contains the number of repeats so far. When the
+ * file OVER exists, the script requests every result once more and prints its findings as one line of JSON. Plain
+ * JavaScript, because the image runs only these scripts.
  */
 import { existsSync, writeFileSync } from 'node:fs';
 import { ask, listed } from './mcp.mjs';
@@ -23,11 +23,11 @@ async function send(tool, order, requestState) {
     ...(requestState !== undefined && { requestState }),
     _meta: { idempotency_key: order },
   });
-  // A gateway that goes away hands the call over.
+  // A stopping gateway hands the call over.
   return result.resultType === 'input_required' ? send(tool, order, result.requestState) : result;
 }
 
-/** The text of the result. @throws Error when none came in two minutes */
+/** The text of the result. @throws Error if none arrived in two minutes */
 async function call(tool, order) {
   const deadline = Date.now() + 120_000;
   for (;;) {

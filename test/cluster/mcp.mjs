@@ -1,8 +1,8 @@
-/** Requests to the gateway at URL, as a host on 2026-07-28 makes them. Plain JavaScript, as the image runs it alone. */
+/** Requests to the gateway at URL, as a host on 2026-07-28 sends them. Plain JavaScript, because the image runs only these scripts. */
 const { URL: url, KEY: key } = process.env;
 const revision = '2026-07-28';
 
-/** The result of one request. @throws Error when none came in a minute, or an error did */
+/** The result of one request. @throws Error if none arrived in a minute, or if an error arrived */
 export async function ask(method, params = {}) {
   const { _meta, ...rest } = params;
   const answer = await fetch(url, {
@@ -39,7 +39,7 @@ export async function ask(method, params = {}) {
   return result;
 }
 
-/** Waits until a tool is listed. @throws Error when it is not in three minutes */
+/** Waits until a tool is listed. @throws Error if it is not listed within three minutes */
 export async function listed(name) {
   const deadline = Date.now() + 180_000;
   for (;;) {

@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** What was seen of the pods of a release. */
+/** The observed pods of a release. */
 export interface PodWatch {
-  /** Leaves a pod out that is deleted in a way that nobody sees its end. */
+  /** Excludes a pod whose deletion hides its end. */
   forget(pod: string): void;
-  /** Exit code of the container of each pod, as the kubelet told it before the pod went; empty when it did not. */
+  /** Exit code of the container of each pod, as the kubelet reported it before the pod was removed; empty if it did not. */
   stop(): Promise<ReadonlyMap<string, string>>;
 }
 

@@ -1,4 +1,4 @@
-/** An upstream server on port 8000 with one tool that reads, and numbers what it is asked. Plain JavaScript. */
+/** An upstream server on port 8000 with one read tool; it numbers its calls. Plain JavaScript. */
 import { createServer } from 'node:http';
 
 let count = 0;
