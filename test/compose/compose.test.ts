@@ -19,7 +19,7 @@ interface Service {
 }
 
 const root = join(import.meta.dirname, '../..');
-// The parser of the servers file; that of the root is an older one of some tool.
+// The parser of the servers file; the root has an older version for another tool.
 const { parse } = createRequire(join(root, 'libs/connector/package.json'))('yaml') as {
   parse(text: string, options?: { merge: boolean }): unknown;
 };
@@ -32,10 +32,10 @@ const each = Object.entries(services);
 const ours = each.filter(([, { build }]) => build !== undefined);
 const dockerfile = readFileSync(join(root, 'deploy/Dockerfile'), 'utf8');
 
-/** As Compose does it. */
+/** Substitutes variables as Compose does. */
 const filledIn = (value: string): string => value.replace(/\$\{\w+:-([^}]*)\}/g, '$1');
 
-test('there are two of each service of ours, and everything that is documented', () => {
+test('the file has two of each Holdfast service, and every documented service', () => {
   expect(Object.keys(services).sort()).toEqual(
     'connector-1 connector-2 everything gateway-1 gateway-2 grafana jaeger otel-collector postgres prometheus proxy valkey worker-1 worker-2'.split(
       ' ',
@@ -43,25 +43,25 @@ test('there are two of each service of ours, and everything that is documented',
   );
 });
 
-describe('a service of ours', () => {
+describe('a Holdfast service', () => {
   test.each(ours)('%s is built from a target of the Dockerfile', (_, { build, image }) => {
     expect(build).toMatchObject({ context: '.', dockerfile: 'deploy/Dockerfile' });
     expect(dockerfile).toMatch(new RegExp(`^FROM runtime AS ${build!.target}$`, 'm'));
     expect(image).toBe(`holdfast-${build!.target}`);
   });
 
-  test.each(ours)('%s has only variables that are known', (_, { environment }) => {
+  test.each(ours)('%s has only known variables', (_, { environment }) => {
     const unknown = Object.keys(environment!).filter(
       (name) => !knownVariables.includes(name) && !/^OTEL_[A-Z_]+$/.test(name),
     );
     expect(unknown).toEqual([]);
   });
 
-  test.each(ours)('%s takes their values', (_, { build, environment }) => {
+  test.each(ours)('%s accepts their values', (_, { build, environment }) => {
     const env = Object.fromEntries(
       Object.entries(environment!).map(([name, value]) => [name, filledIn(value)]),
     );
-    // As the image sets it.
+    // The image sets this variable.
     const all = { HOLDFAST_HOST: '0.0.0.0', ...env };
     const read = {
       gateway: () => readSettings(gatewaySettings, all, servingRules),
@@ -79,42 +79,42 @@ describe('a service of ours', () => {
   });
 });
 
-test.each(each)('%s has a healthcheck, or says why not', (name, { build, healthcheck }) => {
-  // Those of ours are in the image.
+test.each(each)('%s has a healthcheck, or a comment with the reason', (name, { build, healthcheck }) => {
+  // The images of Holdfast contain theirs.
   if (build !== undefined || healthcheck !== undefined) return;
   expect(text).toMatch(new RegExp(`# No healthcheck: .{20,}\n  ${name}:`));
 });
 
-test.each(each)('%s mounts what is there', (_, { volumes: mounts = [] }) => {
+test.each(each)('%s mounts only existing files', (_, { volumes: mounts = [] }) => {
   for (const [from] of mounts.map((mount) => mount.split(':'))) {
     if (from!.startsWith('./')) expect(existsSync(join(root, from!))).toBe(true);
     else expect(volumes).toHaveProperty(from!);
   }
 });
 
-test.each(each)('%s is reached on loopback only', (_, { ports = [] }) => {
+test.each(each)('%s listens only on loopback', (_, { ports = [] }) => {
   expect(ports.filter((port) => !/^127\.0\.0\.1:\d+:\d+$/.test(port))).toEqual([]);
 });
 
-test.each(each)('%s waits for services that say that they are healthy', (_, { depends_on = {} }) => {
+test.each(each)('%s waits for services with a healthcheck to be healthy', (_, { depends_on = {} }) => {
   for (const [name, { condition }] of Object.entries(depends_on)) {
     expect(condition).toBe('service_healthy');
     expect(services[name]!.healthcheck ?? services[name]!.build).toBeDefined();
   }
 });
 
-test.each(each)('%s runs a version that is named', (_, { image, build }) => {
+test.each(each)('%s runs a pinned version', (_, { image, build }) => {
   if (build === undefined) expect(image).toMatch(/:v?\d/);
 });
 
-test('connectors are healthy only once every upstream is connected, as the documented call needs it', () => {
+test('connectors are healthy only after every upstream is connected, which the documented call needs', () => {
   const { servers } = JSON.parse(readFileSync(join(root, 'deploy/compose/servers.json'), 'utf8')) as {
     servers: readonly { id: string; required?: boolean }[];
   };
   expect(servers.filter(({ required }) => required !== true)).toEqual([]);
 });
 
-test('Prometheus scrapes every service of ours, with the rules', () => {
+test('Prometheus scrapes every Holdfast service, with the rules', () => {
   const { scrape_configs, rule_files } = parse(
     readFileSync(join(root, 'deploy/compose/prometheus.yaml'), 'utf8'),
   ) as {

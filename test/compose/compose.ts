@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { documentedCalls } from './documented-call.ts';
 
 /**
- * Brings up docker-compose.yml, makes the calls that docs/compose.md shows, and takes everything down again. Without
- * a Docker engine it says that it did not run.
+ * Starts docker-compose.yml, makes the calls that docs/compose.md shows, and removes everything again. Without
+ * a Docker engine it reports that it did not run.
  */
 const root = join(import.meta.dirname, '../..');
-// A project of its own: somebody may look around with theirs.
+// A separate project, because the user may have one running.
 const project = ['compose', '--project-name', 'holdfast-test'];
 
 function docker(args: readonly string[], { isShown = false } = {}): SpawnSyncReturns<string> {
