@@ -2,9 +2,9 @@ import { request, createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /**
- * Stands in front of a gateway and adds the bearer, for clients that cannot send one.
- * Everything else passes as it came: Host and Origin (the suite forges both), bodies and streams unbuffered,
- * and the end of either side ends the other.
+ * A proxy in front of a gateway that adds the bearer token, for clients that cannot send one.
+ * Everything else passes unchanged: Host and Origin (the suite forges both), bodies and streams unbuffered.
+ * The end of either side ends the other.
  */
 export async function startBearerProxy(target: { host: string; port: number }, bearer: string) {
   const server = createServer((incoming, answer) => {

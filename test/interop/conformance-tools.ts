@@ -1,10 +1,10 @@
 /**
- * The tools that the official conformance suite calls by name, as local tools of ours.
- * Names, texts and schemas are the suite's (`conformance list --server`, the requirements of each scenario).
+ * The tools that the official conformance suite calls by name, as local tools.
+ * The suite defines the names, texts and schemas (`conformance list --server`, the requirements of each scenario).
  *
- * Missing on purpose: tools that would ask the host for sampling, roots or input, change the list, or send
- * log messages. A local tool has no such thing in its context; the suite's scenarios about them are listed
- * with the reason in `conformance-expected.json`.
+ * Missing on purpose: tools that ask the host for sampling, roots or input, change the list, or send
+ * log messages. The context of a local tool has no such function. `conformance-expected.json` lists the scenarios of
+ * the suite about them with the reason.
  */
 import { defineTool } from '@holdfast/tools';
 
@@ -16,7 +16,7 @@ const silence = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 
 const image = { type: 'image', data: redPixel, mimeType: 'image/png' } as const;
 
-/** Resolves after `ms`, or at once when the attempt is aborted: the attempt's end decides what happens next. */
+/** Resolves after `ms`, or at once if the attempt is aborted: the end of the attempt decides what happens next. */
 const pause = (ms: number, signal: AbortSignal) =>
   new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, ms);
@@ -119,7 +119,7 @@ export const toolWithProgress = defineTool({
   },
 });
 
-/** Reports before it answers, so that the answer has to be a stream; the suite looks for requests on it. */
+/** Reports progress before it answers, so that the answer must be a stream; the suite looks for requests on it. */
 export const streamingElicitation = defineTool({
   name: 'test_streaming_elicitation',
   description: 'Answers over a stream.',
@@ -131,7 +131,7 @@ export const streamingElicitation = defineTool({
   },
 });
 
-/** Its log lines are the operator's: none of them may reach a host as `notifications/message`. */
+/** Its log lines are for the operator: none of them may reach a host as `notifications/message`. */
 export const loggingTool = defineTool({
   name: 'test_logging_tool',
   description: 'Writes to the log.',
@@ -142,7 +142,7 @@ export const loggingTool = defineTool({
   },
 });
 
-/** Long enough for a host to look at the stream's first event before the result comes. */
+/** Long enough for a host to read the first event of the stream before the result arrives. */
 export const reconnection = defineTool({
   name: 'test_reconnection',
   description: 'Answers after a moment.',
@@ -184,7 +184,7 @@ export const jsonSchema202012 = defineTool({
   },
 });
 
-/** Wishes for a header (SEP-2243). The wish must not reach hosts: the suite says that it finds no such tool. */
+/** Requests a header (SEP-2243). The request must not reach hosts: the suite reports that it finds no such tool. */
 export const customHeader = defineTool({
   name: 'test_custom_header',
   description: 'Takes a parameter that is mirrored in a header.',

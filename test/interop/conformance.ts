@@ -1,6 +1,6 @@
 /**
  * `npm run conformance`: the official suite against the standalone app, in both requirement sets.
- * Known failures stand in conformance-expected.json; any other failure, and a known one that passes, fails
+ * conformance-expected.json lists known failures. Any other failure, and a known failure that passes, fails
  * the command.
  */
 import { spawn } from 'node:child_process';
@@ -87,7 +87,7 @@ async function runSuite(requirements: string): Promise<Map<string, Check[]>> {
     stream.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
   }
   await once(child, 'close');
-  // Exit code 1 only says that something failed; a run that broke off has no summary.
+  // Exit code 1 only means that a check failed; an aborted run has no summary.
   if (!text.includes('=== SUMMARY ===')) throw new Error(`the suite did not finish:\n${text.slice(-4000)}`);
   const results = new Map<string, Check[]>();
   for (const name of (await readdir(folder)).sort()) {

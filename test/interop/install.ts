@@ -1,6 +1,6 @@
 /**
- * Installs what the other commands of this folder need: once, and again when the lock file changed.
- * Imports nothing that it installs.
+ * Installs the packages for the other commands of this folder: once, and again when the lock file changes.
+ * It imports none of these packages.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

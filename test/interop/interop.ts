@@ -1,4 +1,4 @@
-/** `npm run interop`: hosts that others wrote, against the standalone app as `npm start` runs it. */
+/** `npm run interop`: runs third-party hosts against the standalone app as `npm start` runs it. */
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { addAndList } from './hosts/claude-code.ts';
@@ -11,14 +11,14 @@ import { startStandalone } from './standalone.ts';
 const exampleTools = ['boom', 'gated_refund', 'lookup_order', 'refund_order'];
 const modern = '2026-07-28';
 
-/** What each SDK gives for a call. */
+/** The result of a call in each SDK. */
 interface CallResult {
   readonly isError?: boolean | undefined;
   readonly content?: unknown;
   readonly _meta?: Record<string, unknown> | undefined;
 }
 
-/** The part of a client that both SDKs have. */
+/** The part of a client that both SDKs share. */
 interface Host {
   listTools(): Promise<{
     tools: readonly { name: string; annotations?: { readOnlyHint?: boolean | undefined } | undefined }[];

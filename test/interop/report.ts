@@ -1,4 +1,4 @@
-/** Runs checks one after the other, prints each with its seconds, and keeps the score. */
+/** Runs checks one after another, prints each with its duration, and counts the results. */
 export class Report {
   #passed = 0;
   #failed = 0;

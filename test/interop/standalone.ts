@@ -11,18 +11,18 @@ const main = join(import.meta.dirname, '../../apps/standalone/dist/main.js');
 export interface Standalone {
   readonly port: number;
   readonly url: string;
-  /** All that it has printed so far, both streams in order of arrival. */
+  /** Its output so far, both streams in order of arrival. */
   printed(): string;
   stop(): Promise<void>;
 }
 
 /**
- * Starts the standalone app as `npm start` does, with its own empty folder and a free loopback port, and
+ * Starts the standalone app as `npm start` does, in its own empty folder and on a free loopback port, and
  * resolves when it is ready.
  *
- * @param settings variables beside the port; those of the caller's shell that begin with HOLDFAST_ or OTEL_
+ * @param settings variables besides the port; variables of the shell that begin with HOLDFAST_ or OTEL_
  *                 are not passed on
- * @throws Error with what it printed, when it ended or was not ready within 30 s
+ * @throws Error with its output, if it ended or was not ready within 30 s
  */
 export async function startStandalone(settings: Record<string, string> = {}): Promise<Standalone> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-interop-'));

@@ -5,7 +5,7 @@ const set = '2026-07-28';
 const results = (...checks: Check[]) => new Map([['tools-list', checks]]);
 const expected = (check: string) => [{ reason: 'because', checks: { [set]: [check] } }];
 
-test('an expected failure is listed with its reason and is no problem', () => {
+test('an expected failure is listed with its reason and is not a problem', () => {
   const [verdict] = judge(set, results({ id: 'a', status: 'FAILURE' }), expected('tools-list:a'));
   expect(verdict).toEqual({
     scenario: 'tools-list',
@@ -32,7 +32,7 @@ test('an expected scenario that did not run is a problem', () => {
   expect(verdicts.find(({ scenario }) => scenario === 'gone')?.problems).toHaveLength(1);
 });
 
-test('a check made twice passes only when both pass', () => {
+test('a check that runs twice passes only if both pass', () => {
   const [verdict] = judge(set, results({ id: 'a', status: 'SUCCESS' }, { id: 'a', status: 'FAILURE' }), []);
   expect(verdict).toMatchObject({ passed: 0, problems: [expect.stringContaining('a failed')] });
 });

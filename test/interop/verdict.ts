@@ -1,11 +1,11 @@
-/** One check of the suite, as it writes it to `checks.json`. */
+/** One check of the suite in the format of `checks.json`. */
 export interface Check {
   readonly id: string;
   readonly status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO';
   readonly errorMessage?: string;
 }
 
-/** Failures that we know and why. `checks` are `scenario:check`, by requirement set. */
+/** Known failures with their reasons. `checks` are `scenario:check`, by requirement set. */
 export interface ExpectedFailures {
   readonly reason: string;
   readonly checks: Readonly<Record<string, readonly string[]>>;
@@ -15,13 +15,13 @@ export interface ScenarioVerdict {
   readonly scenario: string;
   readonly passed: number;
   readonly expected: readonly { readonly check: string; readonly reason: string }[];
-  /** Unexpected failures and unexpected passes, each a sentence. */
+  /** Unexpected failures and unexpected passes, one sentence each. */
   readonly problems: readonly string[];
 }
 
 /**
  * Judges the scenarios of one requirement set. The suite's SHOULDs (warnings) count as failures.
- * A check that a scenario makes several times passes when all of them do.
+ * A check that a scenario runs several times passes if all of them pass.
  */
 export function judge(
   requirements: string,

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { installed, Sandbox, type Finished } from './command.ts';
 
-// Finds the native program, also where install scripts are switched off.
+// Finds the native program, even if install scripts are disabled.
 const program = installed('@anthropic-ai/claude-code/cli-wrapper.cjs');
 
 /**
- * Runs a `claude mcp add …` command line in an empty home and returns what the health check of
- * `claude mcp list` says afterwards. (`mcp list` exits with 0 also when a server cannot be reached.)
+ * Runs a `claude mcp add …` command line in an empty home and returns the result of the health check
+ * of `claude mcp list`. (`mcp list` exits with 0 even if a server is unreachable.)
  */
 export async function addAndList(commandLine: string): Promise<string> {
   const [command, ...args] = splitCommand(commandLine);

@@ -10,7 +10,7 @@ export interface Finished {
   readonly stdout: string;
 }
 
-/** A foreign program with a home folder of its own: it sees no settings and no credentials of this machine. */
+/** A third-party program with its own home folder: it sees no settings and no credentials of this machine. */
 export class Sandbox {
   readonly home: string;
 
@@ -26,7 +26,7 @@ export class Sandbox {
     return { HOME: this.home, PATH: process.env['PATH'] ?? '', TMPDIR: tmpdir(), ...extra };
   }
 
-  /** Runs a script under our own Node, for at most a minute. */
+  /** Runs a script under the Node of the repository, for at most a minute. */
   async run(script: string, args: readonly string[], env: Record<string, string> = {}): Promise<Finished> {
     const child = spawn(process.execPath, [script, ...args], {
       cwd: this.home,
@@ -50,7 +50,7 @@ export class Sandbox {
   }
 }
 
-/** Where a program of this folder's node_modules is. */
+/** Path of a program in node_modules of this folder. */
 export function installed(path: string): string {
   return join(import.meta.dirname, '../node_modules', path);
 }

@@ -3,8 +3,8 @@ import { installed, Sandbox, type Finished } from './command.ts';
 const program = installed('@modelcontextprotocol/inspector/clients/launcher/build/index.js');
 
 /**
- * One request by the Inspector's command line, which prints the result as JSON.
- * It exits with 5 on a tool error and says so on stderr.
+ * One request with the command line of the Inspector, which prints the result as JSON.
+ * On a tool error it exits with 5 and reports the error on stderr.
  */
 export async function inspect(
   url: string,

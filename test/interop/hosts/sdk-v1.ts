@@ -6,7 +6,7 @@ import { installed, Sandbox } from './command.ts';
 
 const info = { name: 'interop-sdk-v1', version: '1.0.0' };
 
-/** A host on SDK v1, which will never speak 2026-07-28. */
+/** A host on SDK v1, which does not speak 2026-07-28. */
 export async function withSdkV1(
   url: string,
   headers: Record<string, string>,
@@ -19,7 +19,7 @@ export async function withSdkV1(
   });
 }
 
-/** The same host on stdio, with `mcp-remote` carrying it to the URL. */
+/** The same host on stdio, connected to the URL by `mcp-remote`. */
 export async function withMcpRemote(
   url: string,
   headers: Record<string, string>,

@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport, type ClientOptions } from '@mode
 
 type Mode = NonNullable<NonNullable<ClientOptions['versionNegotiation']>['mode']>;
 
-/** A host on SDK v2, in one of its ways to agree on a protocol revision. */
+/** A host on SDK v2, with one of its modes of version negotiation. */
 export async function withSdkV2(
   url: string,
   headers: Record<string, string>,
