@@ -8,8 +8,8 @@ export interface ApiServer {
 }
 
 /**
- * As much of the API of Kubernetes as `lookup` needs: which kinds there are, those of `objects`, and the
- * Secrets among them, as after an install. Everything else is not found.
+ * The part of the Kubernetes API that `lookup` needs: the list of kinds, the kinds of `objects`, and the
+ * Secrets among them, as after an install. Every other request returns 404.
  */
 export async function startApiServer(objects: readonly KubernetesObject[]): Promise<ApiServer> {
   const answers = new Map<string, object>([['/version', { major: '1', minor: '36', gitVersion: 'v1.36.1' }]]);

@@ -7,14 +7,14 @@ import { helmPath } from './install.ts';
 export const root = join(import.meta.dirname, '../..');
 export const chart = join(root, 'helm/holdfast');
 
-/** The set-ups that the chart carries: name to values file. */
+/** The set-ups of the chart: name to values file. */
 export const setups: ReadonlyMap<string, string> = new Map(
   globSync('ci/*-values.yaml', { cwd: chart })
     .sort()
     .map((path) => [basename(path, '-values.yaml'), join(chart, path)]),
 );
 
-/** What must be enough to install (see docs/kubernetes.md). */
+/** The minimal values for an installation (see docs/kubernetes.md). */
 export const least = [
   '--set',
   'store.url=postgres://db/holdfast',
@@ -24,12 +24,12 @@ export const least = [
 
 export const goldenFolder = join(root, 'test/helm/golden');
 
-/** Where the golden render of a set-up is: `least` as a whole, the others as their difference from it. */
+/** Path of the golden render of a set-up: `least` as a whole, the others as their difference from it. */
 export function goldenPath(setup: string): string {
   return join(goldenFolder, setup === 'least' ? 'least.yaml' : `${setup}.diff`);
 }
 
-/** Every set-up as it was last rendered, by name: a test of its own sees to it that this is what helm renders now. */
+/** The golden render of every set-up, by name. A separate test compares it with the current output of helm. */
 export function goldenSetups(): ReadonlyMap<string, readonly KubernetesObject[]> {
   const least = readFileSync(goldenPath('least'), 'utf8');
   const others = [...setups.keys()].map((name) => {
@@ -81,7 +81,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Runs helm without a cluster, and without what the user has configured. */
+/** Runs helm without a cluster, and without the configuration of the user. */
 export function helm(...args: readonly string[]): Ended {
   const { status, stdout, stderr, error } = spawnSync(helmPath, args, {
     encoding: 'utf8',
@@ -92,21 +92,21 @@ export function helm(...args: readonly string[]): Ended {
   return { ok: status === 0, stdout, stderr };
 }
 
-/** The manifests of a release `holdfast` in the namespace `holdfast`. @throws Error with what helm says */
+/** The manifests of a release `holdfast` in the namespace `holdfast`. @throws Error with the output of helm */
 export function render(...args: readonly string[]): string {
   const { ok, stdout, stderr } = helm('template', 'holdfast', chart, '--namespace', 'holdfast', ...args);
   if (!ok) throw new Error(stderr);
   return stdout;
 }
 
-/** What helm says about values that it must refuse. */
+/** The error of helm for values that it must reject. */
 export function refusal(...args: readonly string[]): string {
   const { ok, stderr } = helm('template', 'holdfast', chart, ...args);
   if (ok) throw new Error(`helm took ${args.join(' ')}`);
   return stderr;
 }
 
-/** @throws Error for what is no YAML, such as a key that is there twice */
+/** @throws Error for invalid YAML, such as a duplicate key */
 export function objectsOf(manifests: string): KubernetesObject[] {
   return parseAllDocuments(manifests).flatMap((document) => {
     if (document.errors.length > 0) throw new Error(document.errors.join('\n'));
@@ -114,7 +114,7 @@ export function objectsOf(manifests: string): KubernetesObject[] {
   });
 }
 
-/** The pod that an object is or makes; undefined for objects without. */
+/** The pod that an object is or creates; undefined for other objects. */
 export function podOf({ kind, spec }: KubernetesObject): PodSpec | undefined {
   if (kind === 'Pod') return spec as unknown as PodSpec;
   return (spec?.['template'] as { readonly spec?: PodSpec } | undefined)?.spec;
@@ -123,7 +123,7 @@ export function podOf({ kind, spec }: KubernetesObject): PodSpec | undefined {
 export const services = ['gateway', 'worker', 'connector'] as const;
 export type ServiceName = (typeof services)[number];
 
-/** The container of a service in rendered objects; undefined when the set-up has none. */
+/** The container of a service in rendered objects; undefined if the set-up has none. */
 export function containerOf(
   objects: readonly KubernetesObject[],
   service: ServiceName,

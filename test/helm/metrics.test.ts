@@ -45,7 +45,7 @@ const { panels } = JSON.parse(readFileSync(join(root, 'deploy/grafana/holdfast.j
 const keda = objectsOf(render('--values', setups.get('keda')!));
 const hpa = objectsOf(render('--values', setups.get('hpa')!));
 
-/** Everything of ours that asks Prometheus, by where it stands. */
+/** Every query of rules, dashboard and autoscalers, by location. */
 const queries: (readonly [place: string, expr: string])[] = [
   ...rules.map(({ alert, expr }) => [alert, expr] as const),
   ...panels.flatMap(({ title, targets = [] }) =>
@@ -61,9 +61,9 @@ function triggersOf(objects: readonly KubernetesObject[]): string[] {
 
 const folder = scratchFolder();
 let upstream: UpstreamProcess;
-/** What `helm test` would print. */
+/** The output of `helm test`. */
 let said = '';
-/** Labels on /metrics of one of each service after some calls, to the values that they were seen with. */
+/** Labels on /metrics of one of each service after some calls, with their observed values. */
 const seen = new Map<string, Set<string>>();
 const names = new Set<string>();
 
@@ -79,7 +79,7 @@ beforeAll(async () => {
   mkdirSync(keys);
   writeFileSync(join(keys, 'desk'), 'desk-for-evaluation-only');
 
-  /** A service with the variables of its container, but for where things are on this machine. */
+  /** A service with the variables of its container, except for paths and addresses of this machine. */
   const start = (service: ServiceName & App, change: Env): Service =>
     new Service(service, {
       ...environmentOf(containerOf(objects, service)!, { objects, secret: () => '', ip: '127.0.0.1' }),
@@ -136,18 +136,18 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** Series of a histogram are named after it. */
+/** The series of a histogram derive their names from it. */
 function familyOf(series: string): string {
   const family = series.replace(/_(bucket|sum|count)$/, '');
   return names.has(series) ? series : family;
 }
 
 describe('rules, panels and autoscalers', () => {
-  test.each(queries)('%s asks for what live services tell: %s', (_, expr) => {
+  test.each(queries)('%s queries metrics that live services report: %s', (_, expr) => {
     const { metrics, labels, matchers } = queryOf(expr);
     expect(metrics.length).toBeGreaterThan(0);
     expect(metrics.map(familyOf).filter((name) => !names.has(name))).toEqual([]);
-    // Prometheus puts these there, from where it scrapes.
+    // Prometheus adds these labels when it scrapes.
     const given = ['namespace', 'instance'];
     expect(labels.filter((label) => !seen.has(label) && !given.includes(label))).toEqual([]);
     for (const { label, values } of matchers.filter((matcher) => !given.includes(matcher.label))) {
@@ -159,7 +159,7 @@ describe('rules, panels and autoscalers', () => {
     }
   });
 
-  test('external and custom metrics of the HPAs are ours', () => {
+  test('the services report the external and custom metrics of the HPAs', () => {
     const wanted = JSON.stringify(hpa.filter(({ kind }) => kind === 'HorizontalPodAutoscaler'));
     const metrics = [...wanted.matchAll(/"name":"(holdfast_\w+)"/g)].map(([, name]) => name!);
     expect(metrics.sort()).toEqual([
@@ -170,26 +170,26 @@ describe('rules, panels and autoscalers', () => {
     expect(metrics.filter((name) => !names.has(name))).toEqual([]);
   });
 
-  test('what is store-wide is never added up', () => {
+  test('no query sums store-wide metrics', () => {
     const wrong = queries.filter(([, expr]) =>
       /sum[^(]*\(\s*holdfast_(runs_queued|queue_age_seconds|sessions)\b/.test(expr),
     );
     expect(wrong).toEqual([]);
   });
 
-  test('a query that is none, or asks for what nobody tells, is seen', () => {
+  test('the check detects an invalid query and an unknown metric', () => {
     expect(() => queryOf('sum(rate(holdfast_calls_waiting[5m])')).toThrow('no PromQL');
     expect(names.has(familyOf(queryOf('max(holdfast_run_queued)').metrics[0]!))).toBe(false);
   });
 
-  test('every panel but the rows shows something', () => {
+  test('every panel except the rows has a query', () => {
     const empty = panels.filter(({ type, targets = [] }) => type !== 'row' && targets.length === 0);
     expect(empty.map(({ title }) => title)).toEqual([]);
   });
 });
 
 describe('alerts', () => {
-  test('have one page each, that says what it means, how to look and what to do', () => {
+  test('have one page each, with its meaning, checks and remedies', () => {
     const pages = readdirSync(join(root, 'docs/runbooks')).filter((name) => name !== 'README.md');
     expect(pages.sort()).toEqual(rules.map(({ alert }) => `${alert}.md`).sort());
     for (const { alert, annotations } of rules) {
@@ -201,7 +201,7 @@ describe('alerts', () => {
     }
   });
 
-  test('of a page name metrics that live services tell', () => {
+  test('have pages that name only metrics of live services', () => {
     for (const name of readdirSync(join(root, 'docs/runbooks'))) {
       const text = readFileSync(join(root, 'docs/runbooks', name), 'utf8');
       const named = [...text.matchAll(/\b(holdfast_[a-z_]+|nodejs_[a-z0-9_]+)\b/g)].map(
@@ -214,7 +214,7 @@ describe('alerts', () => {
     }
   });
 
-  test('keep their templates for Prometheus on the way through the chart, without those left out', () => {
+  test('keep their Prometheus templates in the chart, without the disabled alerts', () => {
     const { spec } = objectsOf(render('--values', setups.get('postgres')!)).find(
       ({ kind }) => kind === 'PrometheusRule',
     )!;
@@ -230,7 +230,7 @@ describe('alerts', () => {
   });
 });
 
-test('the dashboard in its ConfigMap is the one of deploy', () => {
+test('the ConfigMap contains the dashboard of deploy', () => {
   const map = objectsOf(render('--values', setups.get('postgres')!)).find(
     ({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === 'holdfast-dashboard',
   )!;
@@ -240,11 +240,11 @@ test('the dashboard in its ConfigMap is the one of deploy', () => {
 });
 
 describe('helm test', () => {
-  test('lists tools with a key, as a host', () => {
+  test('lists tools with a key, like a host', () => {
     expect(said).toMatch(/^gateways answer; [1-9]\d* tools are listed\n$/);
   });
 
-  test('runs what the chart carries', () => {
+  test('runs the script of the chart', () => {
     expect(existsSync(join(chart, 'files/test.mjs'))).toBe(true);
     const pod = objectsOf(render('--values', setups.get('evaluation')!)).find(({ kind }) => kind === 'Pod')!;
     const [container] = pod.spec!['containers'] as { args: string[] }[];

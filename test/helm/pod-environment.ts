@@ -6,14 +6,14 @@ interface Source {
 }
 
 export interface Pod {
-  /** Objects of the release, whose Secrets are looked into first. */
+  /** Objects of the release; their Secrets take precedence. */
   readonly objects: readonly KubernetesObject[];
-  /** What a Secret of the user holds. */
+  /** The content of a Secret of the user. */
   secret(name: string, key: string): string;
   readonly ip: string;
 }
 
-/** The variables that a container would see: Secrets, the address of its pod and `$(NAME)` put in, as the kubelet does. */
+/** The variables of a container, with Secrets, the address of its pod and `$(NAME)` resolved as the kubelet does. */
 export function environmentOf({ env = [] }: Container, { objects, secret, ip }: Pod): Record<string, string> {
   const values: Record<string, string> = {};
   for (const { name, value, valueFrom } of env) {

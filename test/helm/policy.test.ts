@@ -26,7 +26,7 @@ const containers: (readonly [name: string, container: Container, object: Kuberne
 );
 const long = containers.filter(([, , { kind }]) => kind !== 'Pod');
 
-/** Names of what breaks a rule, so that one failure names them all. */
+/** Names of all objects that violate a rule, so that one failure names them all. */
 function breaking<T>(
   all: readonly (readonly [string, T, ...unknown[]])[],
   keeps: (each: T) => boolean,
@@ -34,7 +34,7 @@ function breaking<T>(
   return all.filter(([, each]) => !keeps(each)).map(([name]) => name);
 }
 
-test('there is something to look at', () => {
+test('the renders contain objects to check', () => {
   expect(pods.length).toBeGreaterThan(40);
 });
 
@@ -74,7 +74,7 @@ describe('every pod', () => {
     ).toEqual([]);
   });
 
-  test('mounts only volumes that it has', () => {
+  test('mounts only its own volumes', () => {
     const claimed = (object: KubernetesObject): string[] =>
       ((object.spec?.['volumeClaimTemplates'] ?? []) as KubernetesObject[]).map(
         ({ metadata }) => metadata.name,
@@ -91,7 +91,7 @@ describe('every pod', () => {
 });
 
 describe('every container', () => {
-  test('is not privileged, gains nothing, has no capability and a read-only root', () => {
+  test('is not privileged, gains no privileges, has no capabilities and a read-only root', () => {
     expect(
       breaking(containers, ({ securityContext }) => {
         const { privileged, allowPrivilegeEscalation, readOnlyRootFilesystem, capabilities } =
@@ -106,7 +106,7 @@ describe('every container', () => {
     ).toEqual([]);
   });
 
-  test('says how much CPU and memory it wants, and how much memory it may take', () => {
+  test('requests CPU and memory, and limits its memory', () => {
     expect(
       breaking(containers, ({ resources }) => {
         const { requests, limits } = resources as Record<string, Record<string, unknown> | undefined>;
@@ -119,7 +119,7 @@ describe('every container', () => {
     ).toEqual([]);
   });
 
-  test('of a Deployment or StatefulSet is probed while it starts, for readiness and for life', () => {
+  test('of a Deployment or StatefulSet has startup, readiness and liveness probes', () => {
     expect(
       breaking(long, (container) =>
         ['startupProbe', 'readinessProbe', 'livenessProbe'].every((probe) => container[probe] !== undefined),
@@ -127,7 +127,7 @@ describe('every container', () => {
     ).toEqual([]);
   });
 
-  test('names its image with a tag or a digest, and never the latest', () => {
+  test('names its image with a tag or a digest, and never with latest', () => {
     expect(
       breaking(
         containers,
@@ -136,7 +136,7 @@ describe('every container', () => {
     ).toEqual([]);
   });
 
-  test('gets no secret by value', () => {
+  test('receives no secret by value', () => {
     expect(
       breaking(containers, ({ env }) =>
         (env ?? []).every(
@@ -164,7 +164,7 @@ describe('a service', () => {
     }),
   );
 
-  test('is not killed for a store that is away: only readiness looks at /readyz', () => {
+  test('is not killed while its store is unavailable: only readiness asks /readyz', () => {
     const paths = own.map(([, { container }]) =>
       ['startupProbe', 'readinessProbe', 'livenessProbe'].map(
         (probe) => (container[probe] as { httpGet: { path: string; port: string } }).httpGet,
@@ -174,7 +174,7 @@ describe('a service', () => {
     for (const found of paths) expect(found).toEqual([ops('/healthz'), ops('/readyz'), ops('/healthz')]);
   });
 
-  test('has more time to end than its sleep, its drain and the ten seconds of its stop', () => {
+  test('has a longer grace period than its sleep, its drain and the ten seconds of its stop', () => {
     expect(
       breaking(own, ({ container, deployment }) => {
         const drainMs = Number(container.env!.find(({ name }) => name === 'HOLDFAST_DRAIN_MS')!.value);
@@ -185,19 +185,19 @@ describe('a service', () => {
     ).toEqual([]);
   });
 
-  test('is started as from the root of the repository, with the command of its name', () => {
+  test('starts as from the root of the repository, with the command of its name', () => {
     for (const [name, { container }] of own) {
       const service = name.split(': ')[1]!;
       expect(container.args).toEqual(['node', `apps/${service}/dist/main.js`]);
     }
   });
 
-  test('of gateways sleeps before it stops, so that balancers forget it first', () => {
+  test('of gateways sleeps before it stops, so that load balancers remove it first', () => {
     const gateways = own.filter(([name]) => name.endsWith('gateway'));
     expect(breaking(gateways, ({ container }) => container['lifecycle'] !== undefined)).toEqual([]);
   });
 
-  test('is spread, updated without a gap and kept from being evicted at once', () => {
+  test('is spread, updated without a gap and protected from simultaneous eviction', () => {
     for (const [setup, objects] of set) {
       for (const service of services) {
         if (containerOf(objects, service) === undefined) continue;
@@ -215,7 +215,7 @@ describe('a service', () => {
     }
   });
 
-  test('that is scaled has no number of replicas that an upgrade would set back', () => {
+  test('with autoscaling sets no replicas, which an upgrade would reset', () => {
     const scaled = (setup: string, service: string): unknown =>
       set
         .get(setup)!
@@ -228,7 +228,7 @@ describe('a service', () => {
   });
 });
 
-test('an autoscaler that may take all workers away looks at what runs too, and at types that KEDA has a fallback for', () => {
+test('an autoscaler that can scale to zero also measures active runs, with metric types that have a KEDA fallback', () => {
   for (const setup of ['keda', 'keda-postgres']) {
     const { spec } = set.get(setup)!.find(({ kind }) => kind === 'ScaledObject')!;
     const triggers = spec!['triggers'] as { metricType: string; metadata: { query: string } }[];
@@ -240,7 +240,7 @@ test('an autoscaler that may take all workers away looks at what runs too, and a
 });
 
 describe('selectors', () => {
-  test('of Services, budgets and policies find the pods of one component', () => {
+  test('of Services, budgets and policies select the pods of one component', () => {
     for (const [setup, objects] of set) {
       const labels = objects
         .filter(({ kind }) => kind === 'Deployment' || kind === 'StatefulSet')
@@ -264,7 +264,7 @@ describe('selectors', () => {
     }
   });
 
-  test('of all that is watched find the three services and nothing else', () => {
+  test('of all monitors select the three services and nothing else', () => {
     const { spec } = set.get('postgres')!.find(({ kind }) => kind === 'PodMonitor')!;
     expect(spec!['selector']).toMatchObject({
       matchExpressions: [{ key: 'app.kubernetes.io/component', operator: 'In', values: [...services] }],
@@ -281,7 +281,7 @@ describe('a restricted network', () => {
       ({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === `holdfast-${component}`,
     )!.spec as never;
 
-  test('leaves no pod without a policy', () => {
+  test('has a policy for every pod', () => {
     for (const setup of ['restricted', 'evaluation-valkey', 'sticky-nginx']) {
       const covered = set
         .get(setup)!
@@ -294,7 +294,7 @@ describe('a restricted network', () => {
     }
   });
 
-  test('lets a worker reach DNS, the store, the collector, the connectors and what its tools call', () => {
+  test('lets a worker reach DNS, the store, the collector, the connectors and the targets of its tools', () => {
     const ports = policy('worker').egress.flatMap((rule) => rule.ports!.map(({ port }) => port));
     expect(ports).toEqual([53, 53, 5432, 4317, 4318, 50051, 8080]);
   });
@@ -304,7 +304,7 @@ describe('a restricted network', () => {
     expect(ports).toEqual([53, 53, 5432, 4317, 4318, 8443]);
   });
 
-  test('keeps connectors from everything inside but what is named', () => {
+  test('blocks connectors from all internal addresses that are not named', () => {
     const outward = policy('connector').egress.filter(({ to }) =>
       JSON.stringify(to ?? []).includes('0.0.0.0/0'),
     );

@@ -2,7 +2,7 @@ import { promql } from './foreign.ts';
 
 export interface Matcher {
   readonly label: string;
-  /** The values that it names, one by one; none for a pattern or a variable of a dashboard. */
+  /** The values that it names individually; none for a pattern or a dashboard variable. */
   readonly values: readonly string[];
 }
 
@@ -13,7 +13,7 @@ export interface Query {
   readonly matchers: readonly Matcher[];
 }
 
-/** What a PromQL expression asks for. @throws Error naming where it is none */
+/** The metrics and labels of a PromQL expression. @throws Error with the position of a syntax error */
 export function queryOf(text: string): Query {
   const expression = text.replaceAll('$__rate_interval', '5m');
   const metrics: string[] = [];

@@ -37,7 +37,7 @@ test('the store and the keys are enough to install, and every set-up renders', (
     expect({ name, objects: objects.length > 0 }).toEqual({ name, objects: true });
 });
 
-test.each(['1.30.0', '1.33.2', '1.36.1'])('renders alike for Kubernetes %s', (version) => {
+test.each(['1.30.0', '1.33.2', '1.36.1'])('renders the same objects for Kubernetes %s', (version) => {
   for (const name of ['postgres', 'restricted', 'keda']) {
     const objects = objectsOf(render('--values', setups.get(name)!, '--kube-version', version));
     expect(objects.map(withoutMadeOnce)).toEqual(rendered.get(name)!.map(withoutMadeOnce));
@@ -48,11 +48,11 @@ function withoutMadeOnce(object: KubernetesObject): object {
   return object.kind === 'Secret' ? { ...object, stringData: Object.keys(object.stringData ?? {}) } : object;
 }
 
-test('a Kubernetes without the sleep of preStop is refused', () => {
+test('a Kubernetes without the preStop sleep is rejected', () => {
   expect(refusal(...least, '--kube-version', '1.29.9')).toContain('>=1.30.0-0');
 });
 
-test('what is written from something else is up to date; npm run helm -- --update writes it', () => {
+test('generated files are up to date; npm run helm -- --update writes them', () => {
   const golden = goldenFiles();
   for (const [path, text] of [...written(), ...golden]) {
     const kept = existsSync(path) ? readFileSync(path, 'utf8') : '';
@@ -63,20 +63,20 @@ test('what is written from something else is up to date; npm run helm -- --updat
 });
 
 describe('structural validation', () => {
-  test('finds nothing wrong in any rendered object', async () => {
+  test('finds no problem in any rendered object', async () => {
     const objects = [...rendered.values()].flat();
     expect(structuralProblems(objects)).toEqual([]);
     expect(await valueProblems(objects)).toEqual([]);
   });
 
-  test('sees a value outside its enum, pattern or bounds', async () => {
+  test('detects a value outside its enum, pattern or bounds', async () => {
     const route = rendered.get('gateway-api')!.find(({ kind }) => kind === 'HTTPRoute')!;
     const broken = structuredClone(route);
     (broken.spec!['rules'] as Record<string, unknown>[])[0]!['timeouts'] = { request: 'for ever' };
     expect(await valueProblems([route, broken])).toEqual([expect.stringMatching(/^HTTPRoute .*request/)]);
   });
 
-  test('sees a field that is unknown, missing or of another type, at any depth', () => {
+  test('detects a field that is unknown, missing or of another type, at any depth', () => {
     const deployment = rendered.get('least')!.find(({ kind }) => kind === 'Deployment')!;
     const broken = (change: (pod: Record<string, unknown>) => void): KubernetesObject => {
       const copy = structuredClone(deployment);
@@ -96,7 +96,7 @@ describe('structural validation', () => {
   });
 });
 
-test('names of objects are valid and different, however long that of the release is', () => {
+test('names of objects are valid and distinct, even with a long release name', () => {
   const name = 'a-release-whose-name-is-as-long-as-helm-lets-it-be-53';
   const { ok, stdout } = helm('template', name.slice(0, 53), chart, '--values', setups.get('evaluation')!);
   expect(ok).toBe(true);
@@ -105,7 +105,7 @@ test('names of objects are valid and different, however long that of the release
   for (const each of names) expect(each).toMatch(/^\w+\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
 });
 
-test('the token of connectors is made only where none is named, and differs between releases', () => {
+test('the chart creates a connector token only if none is named, and a different one for each release', () => {
   const tokens = [1, 2].map(() => secretOf(objectsOf(render(...least)), 'holdfast-connector-token'));
   expect(tokens[0]).toMatch(/^[A-Za-z0-9]{48}$/);
   expect(tokens[1]).not.toBe(tokens[0]);
@@ -121,7 +121,7 @@ function secretOf(objects: readonly KubernetesObject[], name: string): string {
   ]!;
 }
 
-test('a change of replicas or servers restarts no pod, and a change of the store all', () => {
+test('a change of replicas or servers restarts no pod, and a change of the store restarts all', () => {
   const templates = (...more: readonly string[]): string[] =>
     objectsOf(render(...least, ...more))
       .filter(({ kind }) => kind === 'Deployment')
@@ -137,7 +137,7 @@ test('a change of replicas or servers restarts no pod, and a change of the store
   for (const [index, template] of after.entries()) expect(template).not.toBe(before[index]);
 });
 
-test('NOTES tell the URL, the line for Claude Code and what is for evaluation only', () => {
+test('NOTES show the URL, the command for Claude Code and evaluation-only values', () => {
   const notes = (path: string): string => {
     const { ok, stdout, stderr } = helm(
       'install',

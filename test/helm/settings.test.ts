@@ -21,16 +21,19 @@ const containers: (readonly [setup: string, service: ServiceName, container: Con
 );
 
 describe('variables', () => {
-  test.each(containers)('%s, %s: each is one that this service reads, once', (_, service, { env }) => {
-    const names = env!.map(({ name }) => name);
-    const ours = names.filter((name) => name.startsWith('HOLDFAST_'));
-    const read = settingsOf[service].map(({ variable }) => variable);
-    expect(ours.filter((name) => !read.includes(name))).toEqual([]);
-    expect(ours.filter((name) => !knownVariables.includes(name))).toEqual([]);
-    expect(new Set(names).size).toBe(names.length);
-  });
+  test.each(containers)(
+    '%s, %s: the service reads each of them, and each appears once',
+    (_, service, { env }) => {
+      const names = env!.map(({ name }) => name);
+      const ours = names.filter((name) => name.startsWith('HOLDFAST_'));
+      const read = settingsOf[service].map(({ variable }) => variable);
+      expect(ours.filter((name) => !read.includes(name))).toEqual([]);
+      expect(ours.filter((name) => !knownVariables.includes(name))).toEqual([]);
+      expect(new Set(names).size).toBe(names.length);
+    },
+  );
 
-  test.each(containers)('%s, %s: the service takes their values', (setup, service, container) => {
+  test.each(containers)('%s, %s: the service accepts their values', (setup, service, container) => {
     expect(() => read(service, seen(setup, container))).not.toThrow();
   });
 });
@@ -42,7 +45,7 @@ describe('upstream servers', () => {
       .map(({ data }) => [setup, (data as Record<string, string>)['servers.yaml']!] as const),
   );
 
-  test.each(files)('%s: a connector takes each of them', async (_, text) => {
+  test.each(files)('%s: a connector accepts each of them', async (_, text) => {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-servers-'));
     const path = join(folder, 'servers.yaml');
     writeFileSync(path, text);
@@ -60,7 +63,7 @@ describe('upstream servers', () => {
   });
 });
 
-/** Keys in folders are not there, so they are inline. */
+/** Keys are inline, because the folders of the pod do not exist here. */
 function seen(setup: string, container: Container): Record<string, string> {
   const values = environmentOf(container, {
     objects: set.get(setup)!,
@@ -86,7 +89,7 @@ function read(service: ServiceName, env: Record<string, string>): unknown {
   return readSettings(connectorSettings, env, connectorRules);
 }
 
-test('every setting of a service can be given, in a value of its own or under settings', () => {
+test('every setting of a service can be set, as its own value or under settings', () => {
   const everything = new Map<ServiceName, Set<string>>(services.map((service) => [service, new Set()]));
   for (const [, service, { env }] of containers)
     for (const { name } of env!) everything.get(service)!.add(name);
@@ -95,7 +98,7 @@ test('every setting of a service can be given, in a value of its own or under se
     const settable = Object.keys(schemaSettings(service));
     return named.filter((name) => !everything.get(service)!.has(name) && !settable.includes(name));
   });
-  // What the pod listens on for operators follows HOLDFAST_HOST, and no set-up here has a module of its own.
+  // The ops address of the pod follows HOLDFAST_HOST, and no set-up here has its own module.
   expect(open.filter((name) => !['HOLDFAST_OPS_HOST', 'HOLDFAST_AUTH_MODULE'].includes(name))).toEqual([]);
 });
 

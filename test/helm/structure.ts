@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import type { KubernetesObject } from './chart.ts';
 
-/** Where the types of an API are. */
+/** Package of the types of an API. */
 const typesOf: Readonly<Record<string, string>> = {
   v1: 'kubernetes-models/v1',
   'apps/v1': 'kubernetes-models/apps/v1',
@@ -20,8 +20,8 @@ interface Model {
 }
 
 /**
- * What a schema of the kind of an object refuses in its values, one line each: an enum, a pattern, a bound.
- * Fields that it does not know are let pass; `structuralProblems` finds those.
+ * The values of an object that the schema of its kind rejects, one line each: an enum, a pattern, a bound.
+ * It ignores unknown fields; `structuralProblems` finds those.
  */
 export async function valueProblems(objects: readonly KubernetesObject[]): Promise<string[]> {
   const problems: string[] = [];
@@ -40,9 +40,9 @@ export async function valueProblems(objects: readonly KubernetesObject[]): Promi
 }
 
 /**
- * What the API server, or the one of an operator, would refuse or drop: a field that is missing, unknown or
- * of a wrong type, one line each. Objects are typed as literals of the interfaces of their kind, so that the
- * compiler finds unknown fields at any depth, which the validators of the same package let pass.
+ * The fields that the API server or an operator would reject or drop: missing, unknown or of a wrong type, one line
+ * each. Objects are typed as literals of the interfaces of their kind, so that the compiler finds unknown fields at any
+ * depth; the validators of the same package ignore them.
  */
 export function structuralProblems(objects: readonly KubernetesObject[]): string[] {
   const file = join(import.meta.dirname, 'rendered.ts');

@@ -6,7 +6,7 @@ import { startApiServer } from './api-server.ts';
 import { chart, least, objectsOf, render, setups, type KubernetesObject } from './chart.ts';
 import { helmPath } from './install.ts';
 
-/** What an upgrade would apply to a cluster that has what `url` serves. The server is in this process, so helm must not block it. */
+/** The manifests that an upgrade applies to a cluster with the objects at `url`. The server runs in this process, so helm must not block it. */
 async function upgraded(url: string, args: readonly string[]): Promise<KubernetesObject[]> {
   const server = ['--dry-run=server', '--disable-openapi-validation', '--kube-apiserver', url];
   const command = [
@@ -50,7 +50,7 @@ test.each([
   }
 });
 
-test('what was not there yet is made at the upgrade', async () => {
+test('an upgrade creates missing Secrets', async () => {
   const installed = objectsOf(render(...least));
   const server = await startApiServer(
     installed.filter(({ kind }) => kind !== 'Secret').concat(withoutData(installed)),

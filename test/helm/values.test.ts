@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { chart, containerOf, least, objectsOf, refusal, render, type KubernetesObject } from './chart.ts';
 
-describe('the schema refuses', () => {
+describe('the schema rejects', () => {
   test.each([
     ['gateway.replica=3', 'replica'],
     ['worker.tool.modules={a}', 'tool'],
@@ -32,7 +32,7 @@ describe('the schema refuses', () => {
     expect(refusal(...least, '--set', value)).toContain(where);
   });
 
-  test('names it does not know wherever it does not leave the checking to Kubernetes', () => {
+  test('unknown names, except where it leaves validation to Kubernetes', () => {
     const schema = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8')) as unknown;
     const open: string[] = [];
     (function look(node: unknown, path: string): void {
@@ -46,7 +46,7 @@ describe('the schema refuses', () => {
   });
 });
 
-describe('values that do not fit together are refused with what to do', () => {
+describe('contradictory values are rejected with a remedy', () => {
   test.each([
     [['auth.apiKeys.existingSecret=keys'], /No store is set.*store\.url/s],
     [[...sets(least), 'evaluation.postgres.enabled=true'], /Several stores/],
@@ -92,7 +92,7 @@ describe('F194: sizes, timeouts and annotations of an Ingress', () => {
   };
   const sticky = { enabled: true, sticky: { enabled: true, controller: 'haproxy' } };
 
-  test('are those of the user, beside what the chart needs', () => {
+  test('come from the user, besides those that the chart needs', () => {
     const annotations = { 'haproxy.org/timeout-server': '2h', 'haproxy.org/request-capture': 'x' };
     const { ingress, objects } = ingressOf({
       commonAnnotations: { owner: 'platform' },
@@ -109,13 +109,13 @@ describe('F194: sizes, timeouts and annotations of an Ingress', () => {
     expect(env).toContainEqual({ name: 'HOLDFAST_KEEP_ALIVE_MS', value: '5000' });
   });
 
-  test('of the user replace one of the chart of the same name', () => {
+  test('of the user replace annotations of the chart with the same name', () => {
     const annotations = { 'haproxy.org/backend-config-snippet': 'balance leastconn' };
     const { ingress } = ingressOf({ ingress: { ...sticky, annotations } });
     expect(ingress.metadata.annotations).toEqual(annotations);
   });
 
-  test('are not limited once more by the nginx of the chart', () => {
+  test('are not limited again by the nginx of the chart', () => {
     const nginx = { enabled: true, sticky: { enabled: true, controller: 'nginx' } };
     const annotations = { 'nginx.ingress.kubernetes.io/proxy-body-size': '32m' };
     const { ingress, objects } = ingressOf({ ingress: { ...nginx, annotations } });

@@ -1,6 +1,6 @@
 /**
- * What is written from something else and kept in the repository: `npm run helm -- --update` writes it, and a
- * test fails when it is out of date.
+ * Generated files of the repository: `npm run helm -- --update` writes them, and a test fails if they are out of
+ * date.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -17,11 +17,11 @@ export const settingsOf = {
   connector: describeSettings(connectorSettings),
 } as const satisfies Record<ServiceName, readonly SettingRow[]>;
 
-/** What values of their own say, or the chart decides: not to be set beside them. */
+/** Variables that the chart or its own values set; they must not be set under settings. */
 const decided =
   /^HOLDFAST_(STORE|STORE_LISTEN_URL|HOST|PORT|OPS_HOST|OPS_PORT|DRAIN_MS|LOG_LEVEL|WORKFLOW_PREFIX|MCP_PATH|PUBLIC_URL|AUTH|API_KEYS|ADMIN_KEYS|JWT_.*|AUTH_MODULE|ALLOW_UNAUTHENTICATED|RUN_ID_KEYS?.*|TOOLS|WORKER_CONCURRENCY|WORKER_GROUP|CONNECTOR_(URL|BIND|ADVERTISE|TOKEN|TLS_.*)|PROFILE|STDIO_ENABLED|SERVERS_FILE|ENV_ALLOW|ENV_DIR)$/;
 
-/** Path of a file to what it should hold. */
+/** Path of a file to its expected content. */
 export function written(): Map<string, string> {
   const files = new Map<string, string>();
   for (const [from, to] of [
@@ -46,7 +46,7 @@ export function goldenFiles(): Map<string, string> {
   return new Map([...whole].map(([name, text]) => [goldenPath(name), goldenText(name, text, base)]));
 }
 
-/** Every set-up as helm renders it now, by name, without what is made anew at each render. */
+/** The current render of every set-up, by name, without values that change at each render. */
 export function goldens(): Map<string, string> {
   const files = new Map([['least', golden(...least)]]);
   for (const [name, path] of setups) files.set(name, golden('--values', path));
@@ -63,7 +63,7 @@ function golden(...args: readonly string[]): string {
   return render(...args).replace(/(?<=[:@" ])[A-Za-z0-9]{48}(?=["@])/g, 'MADE-ONCE');
 }
 
-/** Settings that are checked by their names and kinds, as properties of a JSON Schema. */
+/** Settings, checked by name and type, as properties of a JSON Schema. */
 function withSettings(text: string): string {
   const schema = JSON.parse(text) as { $defs: Record<string, unknown> };
   for (const [service, rows] of Object.entries(settingsOf)) {
@@ -93,11 +93,11 @@ const end = '<!-- end of the table that npm run helm -- --update writes -->\n';
 function withTable(text: string): string {
   const from = text.indexOf(begin);
   const to = text.indexOf(end);
-  if (from === -1 || to < from) throw new Error('README.md of the chart has lost its marks');
+  if (from === -1 || to < from) throw new Error('README.md of the chart does not contain the table markers');
   return `${text.slice(0, from + begin.length)}\n${valuesTable()}\n${text.slice(to)}`;
 }
 
-/** The comments of values.yaml as a table: one line a value. A map with a comment of its own is one value. */
+/** The comments of values.yaml as a table, one line for each value. A map with its own comment is one value. */
 function valuesTable(): string {
   const document = parseDocument(readFileSync(join(chart, 'values.yaml'), 'utf8'));
   const rows = [...rowsOf(document.contents as YamlMap, '')].map(
@@ -121,7 +121,7 @@ function* rowsOf(node: YamlMap, prefix: string): Generator<Row> {
       continue;
     }
     const comment = commentOf(node, index);
-    if (comment === undefined) throw new Error(`values.yaml does not say what ${name} means`);
+    if (comment === undefined) throw new Error(`values.yaml has no comment on ${name}`);
     yield { key: name, value: value.toJSON(), about: comment };
   }
 }
@@ -132,10 +132,10 @@ function isExplainedInside(map: YamlMap): boolean {
   );
 }
 
-/** The comment of a key in one line. That before the first key of a map is read as one of the map. */
+/** The comment of a key in one line. The parser assigns the comment before the first key to the map. */
 function commentOf(map: YamlMap, index: number): string | undefined {
   const comment = map.items[index]!.key.commentBefore ?? (index === 0 ? map.commentBefore : undefined);
-  // A blank line ends what is about all that follows.
+  // A blank line ends a comment about the whole section.
   return comment
     ?.split('\n\n')
     .at(-1)!
@@ -143,7 +143,7 @@ function commentOf(map: YamlMap, index: number): string | undefined {
     .replace(/\s*\n\s*/g, ' ');
 }
 
-/** Writes it all: first what helm itself reads. */
+/** Writes all files; first those that helm itself reads. */
 export function update(): void {
   for (const make of [written, goldenFiles]) {
     for (const [path, text] of make()) {
