@@ -239,7 +239,7 @@ export class Faults {
         this.startMs.push(Math.round(performance.now() - begunAt));
         return;
       } catch (error) {
-        this.endedByThemselves.push(`${nameOf(place)}, as it started: ${String(error).slice(-1_000)}`);
+        this.endedByThemselves.push(`${nameOf(place)}, while starting: ${String(error).slice(-1_000)}`);
         if (tries === 5) throw error;
       }
     }

@@ -67,7 +67,7 @@ const patienceMs = 10_000;
 export async function storm(options: StormOptions, say: (line: string) => void): Promise<StormReport> {
   const openStore = chaosStores[options.store];
   if (openStore === undefined)
-    throw new Error(`--store ${options.store}: there is ${Object.keys(chaosStores).join(', ')}`);
+    throw new Error(`--store ${options.store} is unknown; use one of ${Object.keys(chaosStores).join(', ')}`);
   const store = await openStore();
   let fleet: Fleet | undefined;
   let balancer: Balancer | undefined;
@@ -153,7 +153,7 @@ async function inspect({ fleet, hosts, answered, faults }: Aftermath): Promise<S
       completedTwice.push(`${name}: ${said}, then ${repeated}; its run ${id} has ${textOf(run.result!)}`);
     const ends = (linesOf.get(id) ?? []).filter(({ what }) => what === 'end');
     if (!ends.some((end) => end.attempt === attempt))
-      completedTwice.push(`${name}: no body of attempt ${attempt} came to its end`);
+      completedTwice.push(`${name}: no body of attempt ${attempt} completed`);
     endsNotRecorded += ends.filter((end) => end.attempt !== attempt).length;
     if (one.brokenAt === undefined) return;
     reattached.push(one.gotAt - one.brokenAt);

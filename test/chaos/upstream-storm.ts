@@ -57,7 +57,7 @@ export async function upstreamStorm(
 ): Promise<UpstreamStormReport> {
   const openStore = chaosStores[options.store];
   if (openStore === undefined)
-    throw new Error(`--store ${options.store}: there is ${Object.keys(chaosStores).join(', ')}`);
+    throw new Error(`--store ${options.store} is unknown; use one of ${Object.keys(chaosStores).join(', ')}`);
   const store = await openStore();
   const upstreams = new Map<string, BreakableUpstream>();
   let own: UpstreamFleet | undefined;

@@ -48,9 +48,9 @@ describe('complaints', () => {
     ['nothing: unknown, marked and not executed', { got: unknown, executedAt: [] }, {}],
     ['nothing: not sent, not executed', { got: notSent, executedAt: [], dispatchedAt: undefined }, {}],
     ['executed twice', { executedAt: [40, 41] }, { executedTwice: 1, wronglyTold: 1 }],
-    ['executed twice, though unknown', { got: unknown, executedAt: [40, 41] }, { executedTwice: 1 }],
-    ['a result that nobody executed', { executedAt: [] }, { wronglyTold: 1 }],
-    ['executed, and told as not sent', { got: notSent }, { wronglyTold: 1 }],
+    ['executed twice, although unknown', { got: unknown, executedAt: [40, 41] }, { executedTwice: 1 }],
+    ['a result without an execution', { executedAt: [] }, { wronglyTold: 1 }],
+    ['executed, but reported as not sent', { got: notSent }, { wronglyTold: 1 }],
     ['executed without a mark', { dispatchedAt: undefined }, { executedWithoutMark: 1 }],
     [
       'unknown without a mark',
@@ -59,7 +59,7 @@ describe('complaints', () => {
     ],
     ['no answer', { got: undefined, reason: 'no time left' }, { lost: 1 }],
     ['a run that has not ended', { ended: undefined }, { lost: 1 }],
-    ['another answer than the run has', { ended: unknown }, { lost: 1 }],
+    ['an answer that differs from the run', { ended: unknown }, { lost: 1 }],
     ['an unknown read', { toolClass: 'read', got: unknown }, { unknownReads: 1 }],
     ['nothing: a read that was executed twice', { toolClass: 'read', executedAt: [40, 41] }, {}],
   ];

@@ -167,7 +167,7 @@ function deploymentOf(objects: readonly KubernetesObject[], service: ServiceName
     };
   };
   const { maxSurge, maxUnavailable } = strategy.rollingUpdate;
-  if (maxUnavailable !== 0) throw new Error(`${service}: maxUnavailable ${maxUnavailable} is not understood`);
+  if (maxUnavailable !== 0) throw new Error(`${service}: maxUnavailable ${maxUnavailable} is not supported`);
   const surge = typeof maxSurge === 'number' ? maxSurge : (replicas * parseInt(maxSurge, 10)) / 100;
   return { replicas, maxSurge: Math.ceil(surge), pod: podOf(object)!, pods: [] };
 }

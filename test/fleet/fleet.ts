@@ -65,7 +65,7 @@ const folder = mkdtempSync(join(tmpdir(), 'holdfast-fleet-'));
 // The pods run as another user.
 chmodSync(folder, 0o755);
 if (process.getuid?.() !== 0)
-  say('not root: the pods run as you, so that what is mounted read-only could be written');
+  say('not root: the pods run as the current user and could write to read-only mounts');
 const report = new Report();
 for (const { store, sticky } of setups) {
   const name = `${store}, stickiness ${sticky ? 'on' : 'off'}`;
@@ -105,5 +105,5 @@ for (const { store, sticky } of setups) {
 }
 report.finish();
 if (process.exitCode === 0) rmSync(folder, { recursive: true, force: true });
-else say(`what the pods printed: ${folder}`);
+else say(`output of the pods: ${folder}`);
 process.exit();

@@ -83,7 +83,7 @@ export class Pod {
   #killed: ChildProcess | undefined;
 
   constructor({ name, ip, spec, objects, folder }: PodOptions) {
-    if (spec.containers.length !== 1) throw new Error(`${name}: a pod of one container is understood`);
+    if (spec.containers.length !== 1) throw new Error(`${name}: only pods with one container are supported`);
     this.name = name;
     this.ip = ip;
     this.#spec = spec as Spec;
@@ -272,7 +272,7 @@ process.once('exit', () => {
 });
 
 function secret(name: string, key: string): never {
-  throw new Error(`there is no Secret ${name} with ${key}`);
+  throw new Error(`no Secret ${name} with the key ${key}`);
 }
 
 /** Variables with local mount paths, and the address of the pod for every address. */
