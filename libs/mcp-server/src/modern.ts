@@ -140,13 +140,13 @@ export async function answerModern(
   const { catalogue, serverInfo, listTtlMs } = parts;
   switch (request.method) {
     case 'server/discover':
-      return complete(
+      return resultOf(
         serverInfo,
         `"supportedVersions":${JSON.stringify(modernVersions)},"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"`,
       );
     case 'tools/list':
       checkCursor(request.params);
-      return complete(
+      return resultOf(
         serverInfo,
         `"tools":${await catalogue.list('modern')},"ttlMs":${listTtlMs},"cacheScope":"private"`,
       );
@@ -158,9 +158,13 @@ export async function answerModern(
 }
 
 /** @param members of the result, as JSON text */
-function complete(serverInfo: object, members: string, meta: object = {}): string {
+function resultOf(
+  serverInfo: object,
+  members: string,
+  { type = 'complete', meta = {} }: { readonly type?: string; readonly meta?: object } = {},
+): string {
   const all = { ...meta, 'io.modelcontextprotocol/serverInfo': serverInfo };
-  return `{${members && `${members},`}"resultType":"complete","_meta":${writeJson(all)}}`;
+  return `{${members && `${members},`}"resultType":"${type}","_meta":${writeJson(all)}}`;
 }
 
 async function callTool(
@@ -177,7 +181,9 @@ async function callTool(
   } catch (error) {
     if (error instanceof HandedOver) {
       const requestState = writeRequestState(seals, principal, error, Date.now());
-      return JSON.stringify({ resultType: 'input_required', requestState });
+      return resultOf(serverInfo, `"requestState":${JSON.stringify(requestState)}`, {
+        type: 'input_required',
+      });
     }
     const fault = faultOf(error);
     if (fault === undefined || fault instanceof HostGone) throw error;
@@ -236,7 +242,7 @@ export class Subscription {
   }
 
   over(): string {
-    return resultMessage(this.#id, complete(this.#serverInfo, '', this.#meta()));
+    return resultMessage(this.#id, resultOf(this.#serverInfo, '', { meta: this.#meta() }));
   }
 
   #notice(method: string, params: object = {}): string {
