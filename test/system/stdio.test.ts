@@ -128,20 +128,23 @@ test('a run that no tool here serves does not keep the process after its host', 
   expect((await next.service.exited).code).toBe(0);
 });
 
-test('on a store that others share it serves their tools and runs none itself', async () => {
-  const fleet = await Fleet.start('postgres', {}, { gateways: 0, workers: 1 });
-  const tools = join(folder.path, 'mine.mjs');
-  writeFileSync(tools, 'throw new Error("this module is not to be loaded")');
-  const host = new StdioHost({ HOLDFAST_STORE: fleet.env['HOLDFAST_STORE']!, HOLDFAST_TOOLS: tools });
-  const params = { name: 'refund_order', arguments: { order_id: 'o-5' }, _meta: envelope };
-  const { result } = await host.ask('tools/call', params);
-  expect(textOf(result!)).toBe('refunded o-5');
-  expect(journal()).toEqual([]);
-  expect(fleet.wholeJournal().map(({ what }) => what)).toEqual(['start', 'end']);
-  host.service.stdin.end();
-  expect((await host.service.exited).code).toBe(0);
-  await fleet.dispose();
-});
+test.each(['postgres', 'valkey'] as const)(
+  'G02: on a %s store it serves the tools of its workers and runs none itself',
+  async (kind) => {
+    const fleet = await Fleet.start(kind, {}, { gateways: 0, workers: 1 });
+    const tools = join(folder.path, 'mine.mjs');
+    writeFileSync(tools, 'throw new Error("this module is not to be loaded")');
+    const host = new StdioHost({ HOLDFAST_STORE: fleet.env['HOLDFAST_STORE']!, HOLDFAST_TOOLS: tools });
+    const params = { name: 'refund_order', arguments: { order_id: 'o-5' }, _meta: envelope };
+    const { result } = await host.ask('tools/call', params);
+    expect(textOf(result!)).toBe('refunded o-5');
+    expect(journal()).toEqual([]);
+    expect(fleet.wholeJournal().map(({ what }) => what)).toEqual(['start', 'end']);
+    host.service.stdin.end();
+    expect((await host.service.exited).code).toBe(0);
+    await fleet.dispose();
+  },
+);
 
 test('a wrong setting is told on stderr only', async () => {
   const { service } = new StdioHost({ HOLDFAST_LEASE_MS: 'long' });

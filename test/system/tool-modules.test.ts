@@ -143,7 +143,7 @@ test('a module that is not there stops the start, which names it', async () => {
 test('two tools of one name in one worker stop the start, which names both places', async () => {
   const [one, other] = [write('one.mjs', toolNamed('twin')), write('other.mjs', toolNamed('twin'))];
   const told = await refusedToStart(`${one},${other}`);
-  expect(told).toMatch(/^ToolRegistrationError: tool "twin" is defined twice/m);
+  expect(told).toMatch(/^HOLDFAST_TOOLS: ToolRegistrationError: tool "twin" is defined twice/m);
   expect(told).toContain('one.mjs');
   expect(told).toContain('other.mjs');
 });

@@ -1,5 +1,6 @@
 import { isApiOpen, serveGateway } from '@holdfast/gateway';
 import { isLoopback, runUntilSignal } from '@holdfast/ops';
+import { storeName } from '@holdfast/store';
 import { makeStandalone, type Standalone } from './standalone.js';
 
 /** Serves hosts over HTTP until a signal. */
@@ -36,14 +37,13 @@ function welcome({ settings }: Standalone, port: number): string {
       ? 'Ctrl+C stops, and everything is gone: the store is in memory.'
       : 'Ctrl+C stops; what was accepted goes on at the next start.';
   const header = isOpen ? '' : ' --header "Authorization: Bearer <key>"';
-  const store = settings.store.startsWith('postgres') ? 'Postgres' : settings.store;
   return `
 Holdfast serves ${base}${settings.mcpPath}
 
   Claude Code   claude mcp add --transport http holdfast ${base}${settings.mcpPath}${header}
   Runs          ${base}/api/runs${hasAdmins || isApiOpen(settings) ? '' : ' (closed: set HOLDFAST_ADMIN_KEYS)'}
   Metrics       ${base}/metrics
-  Store         ${store}
+  Store         ${storeName(settings.store)}
   Callers       ${isOpen ? `${reach} (HOLDFAST_AUTH=none)` : settings.auth.join(', ')}
 
 ${stop}

@@ -1,6 +1,6 @@
 import { serveHostOverStdio } from '@holdfast/mcp-server';
 import { runUntilSignal } from '@holdfast/ops';
-import type { Store } from '@holdfast/store';
+import { isShared, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +15,7 @@ import { makeStandalone } from './standalone.js';
  */
 export async function serveOverStdio(): Promise<void> {
   const output = keepStdoutForTheHost();
-  const standalone = await makeStandalone(process.env, ({ store }) => !store.startsWith('postgres'));
+  const standalone = await makeStandalone(process.env, ({ store }) => !isShared(store));
   const { gateway, log, settings, tools } = standalone;
   const running = runUntilSignal({ log, graceMs: settings.drainMs + 10_000, stop: () => standalone.end() });
   const store = await standalone.begin();

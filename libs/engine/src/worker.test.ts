@@ -445,6 +445,13 @@ test('G68: a forged signal that a run was cancelled stops no body', async () => 
   expect(reasons).toEqual([]);
 });
 
+test('G03: a worker without tools of its own leaves those of its group on the list', async () => {
+  const store = await memoryStore();
+  await makeWorker(store, [tool(() => 'done')]).start();
+  await makeWorker(store, []).start();
+  expect((await store.tools.list())!.tools.map(({ name }) => name)).toEqual(['work']);
+});
+
 test('a cancelled run stops its body, and its slot is free (BEHAVIOURS X10)', async () => {
   const store = await memoryStore();
   const reasons: unknown[] = [];

@@ -141,10 +141,12 @@ export class Worker {
 
   async #start(): Promise<void> {
     if (this.#stopping.signal.aborted) return;
-    await this.#store.tools.register(
-      this.#settings.group,
-      [...this.#tools.values()].map(({ definition }) => definition),
-    );
+    // A worker without tools of its own has nothing to say of those of its group.
+    if (this.#tools.size > 0)
+      await this.#store.tools.register(
+        this.#settings.group,
+        [...this.#tools.values()].map(({ definition }) => definition),
+      );
     await this.#join();
     await this.#servers?.start();
     if (this.#stopping.signal.aborted) return;

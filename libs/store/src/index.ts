@@ -21,4 +21,5 @@ export type {
   WorkerStore,
 } from './contract.js';
 export { keepRetention, type RetentionSettings } from './retention.js';
+export { isShared, storeName } from './store-url.js';
 export { openStore, whenThere, type OpenOptions } from './open-store.js';

@@ -3,6 +3,7 @@ import { RunError } from '@holdfast/run';
 import type { Store } from './contract.js';
 import { openPostgres, type PostgresOptions } from './postgres.js';
 import { openSqlite } from './sqlite.js';
+import { readOptions } from './store-url.js';
 import { openValkey } from './valkey.js';
 
 /** For stores behind a network. */
@@ -10,7 +11,8 @@ export type OpenOptions = Pick<PostgresOptions, 'listenUrl' | 'log' | 'pollMs'>;
 
 /**
  * Opens the store that `url` names: `memory:`, `sqlite:PATH` (option `?synchronous=normal`),
- * `postgres://…`, `valkey://…` (options `?prefix=NAME` and `?waitaof=1`).
+ * `postgres://…` (option `?schema=NAME`, and those of the connection), `valkey://…` (options `?prefix=NAME`
+ * and `?waitaof=1`). Unknown options are refused.
  *
  * @throws RunError `store-unfit` when it is no store of ours or cannot keep what a store
  *   promises; trying again does not help. `store-unavailable` when it cannot be reached now.
@@ -19,6 +21,7 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
   const scheme = /^([a-z]+):/.exec(url)?.[1];
   switch (scheme) {
     case 'memory':
+      readOptions(url.slice('memory:'.length), [], 'the store memory:');
       return openSqlite({ path: ':memory:' });
     case 'sqlite': {
       const [path = '', query] = url.slice('sqlite:'.length).split('?', 2) as [string, string?];
@@ -41,10 +44,10 @@ export async function openStore(url: string, options: OpenOptions = {}): Promise
 }
 
 function synchronousOf(query: string | undefined): 'full' | 'normal' {
-  const value = new URLSearchParams(query).get('synchronous') ?? 'full';
-  if (value !== 'full' && value !== 'normal')
-    throw new RunError('store-unfit', `synchronous must be full or normal, not ${value}`);
-  return value;
+  const { synchronous = 'full' } = readOptions(query ?? '', ['synchronous'], 'the SQLite URL');
+  if (synchronous !== 'full' && synchronous !== 'normal')
+    throw new RunError('store-unfit', `synchronous of the SQLite URL must be full or normal`);
+  return synchronous;
 }
 
 /**

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { ensureError, RunError } from '@holdfast/run';
-import { type PostgresHosts } from './postgres-hosts.js';
+import { defaultSchema, type PostgresHosts } from './postgres-hosts.js';
 
 /** Runs one statement. Rows come as the statement names their columns; bigint and numbers are JS numbers. */
 export type Query = <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
@@ -97,6 +97,8 @@ export class Database {
   readonly #made = new WeakMap<pg.ClientBase, { url: string; epoch: number }>();
   /** Clients on which a prepared statement stays. */
   readonly #direct = new WeakSet<pg.ClientBase>();
+  /** Statements as they are for a schema of another name. */
+  readonly #inSchema = new Map<string, string>();
   #mayPrepare = true;
   #closed: Promise<void> | undefined;
 
@@ -155,13 +157,15 @@ export class Database {
   }
 
   /** Runs a statement once, planned for its values. */
-  readonly query: Query = (text, values) => this.#withClient((client) => statement(client, text, values));
+  readonly query: Query = (text, values) =>
+    this.#withClient((client) => statement(client, this.#placed(text), values));
 
   /** The same for a statement that comes again and again: where it can be, it is prepared. */
   readonly prepared: Query = (text, values) =>
     this.#withClient((client) => {
-      const name = this.#mayPrepare && this.#direct.has(client) ? nameOfStatement(text) : undefined;
-      return statement(client, text, values, name);
+      const placed = this.#placed(text);
+      const name = this.#mayPrepare && this.#direct.has(client) ? nameOfStatement(placed) : undefined;
+      return statement(client, placed, values, name);
     });
 
   /** Several statements that happen together or not at all. `work` may run more than once. */
@@ -169,7 +173,7 @@ export class Database {
     return this.#withClient(async (client) => {
       await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
       try {
-        const result = await work((text, values) => statement(client, text, values));
+        const result = await work((text, values) => statement(client, this.#placed(text), values));
         await client.query('COMMIT');
         return result;
       } catch (error) {
@@ -177,6 +181,14 @@ export class Database {
         throw error;
       }
     });
+  }
+
+  #placed(text: string): string {
+    const { schema } = this.#hosts;
+    if (schema === defaultSchema) return text;
+    let placed = this.#inSchema.get(text);
+    if (placed === undefined) this.#inSchema.set(text, (placed = inSchema(text, schema)));
+    return placed;
   }
 
   async #withClient<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
@@ -232,6 +244,14 @@ export class Database {
   close(): Promise<void> {
     return (this.#closed ??= this.#pool.end());
   }
+}
+
+/**
+ * A statement for another schema than `holdfast`: tables, the channel and the names of locks carry its name.
+ * Statements are constants of ours; what comes from outside is in their values.
+ */
+export function inSchema(text: string, schema: string): string {
+  return schema === defaultSchema ? text : text.replaceAll(/\bholdfast\b/g, schema);
 }
 
 async function statement<Row>(

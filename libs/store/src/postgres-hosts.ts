@@ -1,7 +1,23 @@
 import type pg from 'pg';
 import { RunError } from '@holdfast/run';
+import { checkCredentials, readOptions } from './store-url.js';
 
-const form = /^(postgres(?:ql)?:\/\/)((?:[^/?#]*@)?)([^@/?#]*)([^?#]*)(.*)$/i;
+const form = /^(postgres(?:ql)?:\/\/)((?:[^/?#]*@)?)([^@/?#]*)([^?#]*)(?:\?([^#]*))?(.*)$/i;
+const what = 'the Postgres URL';
+/** Those that reach the driver, and two of ours. */
+const knownOptions = [
+  'schema',
+  'target_session_attrs',
+  'host',
+  'ssl',
+  'sslmode',
+  'sslrootcert',
+  'sslcert',
+  'sslkey',
+  'uselibpqcompat',
+] as const;
+/** Where everything of a store is, and the channel of its notifications. */
+export const defaultSchema = 'holdfast';
 const malformed =
   'a Postgres URL is not well-formed: use postgres://user:password@host/database, or several hosts as in postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write';
 
@@ -17,6 +33,8 @@ const malformed =
 export class PostgresHosts {
   /** `server:port,server:port/database`, for messages: without user and password. */
   readonly name: string;
+  /** The schema that the store has in the database, from `?schema=`. */
+  readonly schema: string;
   /** One URL for each server, in the order in which they are tried. */
   readonly urls: readonly string[];
   /** Whether a server that takes no writes is passed over, and waited for when there is no other. */
@@ -26,20 +44,30 @@ export class PostgresHosts {
 
   /** @throws RunError `store-unfit` for what is no URL of a server that takes writes */
   constructor(url: string) {
-    const [, scheme, user, hosts, path, rest] = form.exec(url) ?? [];
-    if (hosts === undefined) throw new RunError('store-unfit', malformed);
-    const names = hosts.split(',');
-    this.urls = names.map((host) => `${scheme}${user}${host}${path}${rest}`);
-    if (!this.urls.every((one) => URL.canParse(one)) || (names.length > 1 && names.includes('')))
-      throw new RunError('store-unfit', malformed);
-    const wanted = new URL(this.urls[0]!).searchParams.get('target_session_attrs');
-    if (wanted !== null && wanted !== 'read-write' && wanted !== 'primary')
+    checkCredentials(url, what);
+    const [, scheme, user, hosts, path, query = '', fragment] = form.exec(url) ?? [];
+    if (hosts === undefined || fragment !== '') throw new RunError('store-unfit', malformed);
+    const { schema = defaultSchema, ...options } = readOptions(query, knownOptions, what);
+    // `public` is everybody's, and names with `pg_` are the server's own.
+    if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema) || /^(pg_|public$)/.test(schema))
       throw new RunError(
         'store-unfit',
-        `target_session_attrs is ${wanted} in a Postgres URL; the store writes, so use read-write`,
+        `${what} names a schema that cannot be used; use lower-case letters, digits and _, as in ?schema=holdfast_staging`,
       );
-    this.name = `${hosts}${path}`;
-    this.isSought = names.length > 1 || wanted !== null;
+    const kept = new URLSearchParams(options).toString();
+    const names = hosts.split(',');
+    this.urls = names.map((host) => `${scheme}${user}${host}${path}${kept === '' ? '' : `?${kept}`}`);
+    if (!this.urls.every((one) => URL.canParse(one)) || (names.length > 1 && names.includes('')))
+      throw new RunError('store-unfit', malformed);
+    const wanted = options.target_session_attrs;
+    if (wanted !== undefined && wanted !== 'read-write' && wanted !== 'primary')
+      throw new RunError(
+        'store-unfit',
+        `target_session_attrs of ${what} asks for a server that takes no writes; the store writes, so use read-write`,
+      );
+    this.name = `${hosts}${path}${schema === defaultSchema ? '' : `, schema ${schema}`}`;
+    this.schema = schema;
+    this.isSought = names.length > 1 || wanted !== undefined;
   }
 
   get current(): string {

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ensureError } from '@holdfast/run';
 import { Deaf, Listening, type ListenerLog } from './listening.js';
 import { connect } from './postgres-connection.js';
-import type { PostgresHosts } from './postgres-hosts.js';
+import { defaultSchema, type PostgresHosts } from './postgres-hosts.js';
 
-/** One channel for everything: LISTEN costs a server process for each, and a payload says what it is. */
-export const channel = 'holdfast';
+/** One channel for everything, named as the schema: LISTEN costs a server process for each, and a payload says what it is. */
+export const channel = defaultSchema;
 
 const answerMs = 5_000;
 const healthMs = 15_000;
@@ -67,7 +67,7 @@ async function hearUntilLost(
     else if (!payload.startsWith('probe ')) onPayload(payload);
   });
   try {
-    await client.query(`LISTEN ${channel}`);
+    await client.query(`LISTEN ${hosts.schema}`);
     await notify(probe);
     await sleep(echoMs, undefined, { signal: AbortSignal.any([lost.signal, echo.signal]) }).catch(() => {});
     if (lost.signal.aborted) throw lost.signal.reason;

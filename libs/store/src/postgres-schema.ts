@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto';
 import type pg from 'pg';
 import { RunError } from '@holdfast/run';
-import { connect, isUnfit, sqlState, toRunError } from './postgres-connection.js';
-import type { PostgresHosts } from './postgres-hosts.js';
+import { connect, inSchema, isUnfit, sqlState, toRunError } from './postgres-connection.js';
+import { defaultSchema, type PostgresHosts } from './postgres-hosts.js';
 import { refusalOf, schemaAfter, type SchemaVersion } from './schema-version.js';
 
 /**
@@ -133,7 +134,7 @@ export const postgresMigrations: readonly string[] = [
 ];
 
 const oldestServer = 13;
-/** Lets one process at a time migrate; any number that nobody else is likely to lock. */
+/** The lock of the default schema; any number that nobody else is likely to take. */
 const migrationLock = 4_806_158_243_117_002n;
 /** Others wait behind a migration that waits for their table, a backup's say: it gives way and is tried again. */
 const tableLockMs = 3_000;
@@ -151,8 +152,8 @@ export async function prepareDatabase(hosts: PostgresHosts, warn: (message: stri
   let client: pg.Client | undefined;
   try {
     client = await connect(hosts, migrationMs);
-    await checkServer(client, name, warn);
-    await migrate(client, name);
+    await checkServer(client, hosts, warn);
+    await migrate(client, hosts);
   } catch (error) {
     if (isUnfit(error))
       throw unfit(name, `${(error as Error).message}; create the database and the role, or correct the URL`);
@@ -174,19 +175,28 @@ interface Server {
   fsync: string;
   role: string;
   database: string;
+  is_plain_name: boolean;
 }
 
-async function checkServer(client: pg.Client, name: string, warn: (message: string) => void): Promise<void> {
-  const { rows } = await client.query<Server>(`
-    SELECT current_setting('server_version_num')::integer AS version,
+async function checkServer(
+  client: pg.Client,
+  { name, schema }: PostgresHosts,
+  warn: (message: string) => void,
+): Promise<void> {
+  const { rows } = await client.query<Server>(
+    `SELECT current_setting('server_version_num')::integer AS version,
            current_setting('server_encoding') AS encoding,
            pg_is_in_recovery() AS is_replica,
            current_setting('transaction_read_only')::boolean AS is_read_only,
            current_setting('synchronous_commit') AS synchronous_commit,
            current_setting('fsync') AS fsync,
            quote_ident(current_user) AS role,
-           quote_ident(current_database()) AS database`);
+           quote_ident(current_database()) AS database,
+           quote_ident($1) = $1 AS is_plain_name`,
+    [schema],
+  );
   const server = rows[0]!;
+  if (!server.is_plain_name) throw unfit(name, 'the name of its schema is a word of SQL; use another');
   const major = Math.floor(server.version / 10_000);
   if (major < oldestServer)
     throw unfit(name, `its server is Postgres ${major}; use ${oldestServer} or newer`);
@@ -213,50 +223,62 @@ async function checkServer(client: pg.Client, name: string, warn: (message: stri
     );
 }
 
-async function migrate(client: pg.Client, name: string): Promise<void> {
-  if ((await versionOf(client, name)) >= postgresMigrations.length) return;
+async function migrate(client: pg.Client, hosts: PostgresHosts): Promise<void> {
+  const { name, schema } = hosts;
+  const run = (text: string, values: unknown[] = []) => client.query(inSchema(text, schema), values);
+  if ((await versionOf(client, hosts)) >= postgresMigrations.length) return;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
-  await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
-  const version = await versionOf(client, name);
+  await client.query('SELECT pg_advisory_xact_lock($1)', [lockOf(schema)]);
+  const version = await versionOf(client, hosts);
   const { least } = schemaAfter(postgresMigrations);
   await client.query(`SET LOCAL lock_timeout = ${tableLockMs}`);
   try {
     // Not IF NOT EXISTS, which asks for the privilege even where there is nothing to do.
-    const { rows } = await client.query(`SELECT FROM pg_namespace WHERE nspname = 'holdfast'`);
-    if (rows.length === 0) await client.query('CREATE SCHEMA holdfast');
-    await client.query(
+    const { rows } = await client.query(`SELECT FROM pg_namespace WHERE nspname = $1`, [schema]);
+    if (rows.length === 0) await run('CREATE SCHEMA holdfast');
+    await run(
       'CREATE TABLE IF NOT EXISTS holdfast.migrations (version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())',
     );
-    await client.query('ALTER TABLE holdfast.migrations ADD COLUMN IF NOT EXISTS least integer');
+    await run('ALTER TABLE holdfast.migrations ADD COLUMN IF NOT EXISTS least integer');
     for (const [i, migration] of postgresMigrations.entries()) {
       if (i < version) continue;
-      await client.query(migration);
-      await client.query('INSERT INTO holdfast.migrations (version, least) VALUES ($1, $2)', [i + 1, least]);
+      await client.query(inSchema(migration, schema));
+      await run('INSERT INTO holdfast.migrations (version, least) VALUES ($1, $2)', [i + 1, least]);
     }
   } catch (error) {
     if (sqlState(error) !== '42501') throw error;
     throw unfit(
       name,
-      `its role may not create the tables: ${(error as Error).message}; as an administrator of that database run CREATE SCHEMA holdfast AUTHORIZATION followed by the role`,
+      `its role may not create the tables: ${(error as Error).message}; as an administrator of that database run CREATE SCHEMA ${schema} AUTHORIZATION followed by the role`,
     );
   }
   await client.query('COMMIT');
 }
 
+/** Lets one process at a time migrate a schema. */
+function lockOf(schema: string): bigint {
+  if (schema === defaultSchema) return migrationLock;
+  return createHash('sha256').update(`holdfast migration ${schema}`).digest().readBigInt64BE();
+}
+
 /** 0 when there is nothing yet. */
-async function versionOf(client: pg.Client, name: string): Promise<number> {
+async function versionOf(client: pg.Client, { name, schema }: PostgresHosts): Promise<number> {
   // Not to_regclass: it answers from a cache that waiting for the lock does not refresh, so the
   // second of two processes would not see the tables that the first has just made.
   const { rows } = await client.query(
     `SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-     WHERE nspname = 'holdfast' AND relname = 'migrations'`,
+     WHERE nspname = $1 AND relname = 'migrations'`,
+    [schema],
   );
   if (rows.length === 0) return 0;
   // As JSON, since tables that were made before `least` was lack it.
   const versions = await client.query<SchemaVersion>(
-    `SELECT coalesce(max(version), 0) AS version,
-            coalesce(max((to_jsonb(migrations) ->> 'least')::integer), 0) AS least
-     FROM holdfast.migrations`,
+    inSchema(
+      `SELECT coalesce(max(version), 0) AS version,
+              coalesce(max((to_jsonb(migrations) ->> 'least')::integer), 0) AS least
+       FROM holdfast.migrations`,
+      schema,
+    ),
   );
   const found = versions.rows[0]!;
   const refusal = refusalOf(found, postgresMigrations.length);

@@ -31,6 +31,11 @@ storeConformance('postgres', async () => {
   return { open: () => openPostgres({ url }), dispose: async () => {} };
 });
 
+storeConformance('postgres in a schema of its own', async () => {
+  const url = `${await testDatabase()}?schema=staging`;
+  return { open: () => openPostgres({ url }), dispose: async () => {} };
+});
+
 storeConformance('postgres through PgBouncer, listening directly', async () => {
   const url = await testDatabase();
   const pooler = await startPgBouncer(url, { poolSize: 3 });
@@ -65,6 +70,12 @@ async function proxyTo(url: string): Promise<{ proxy: TcpProxy; url: string }> {
   through.host = `127.0.0.1:${proxy.port}`;
   return { proxy, url: through.href };
 }
+
+const refused = (url: string) =>
+  openPostgres({ url }).then(
+    () => 'opened',
+    (error: unknown) => error,
+  );
 
 /** A session of the test's own, beside the store. */
 async function connect(url: string): Promise<pg.Client> {
@@ -540,6 +551,34 @@ describe('an outage', () => {
   });
 });
 
+describe('G01: a store in a schema of its own', () => {
+  test('shares nothing with another in the same database, neither runs nor notifications', async () => {
+    const url = await testDatabase();
+    const ours = await open({ url });
+    const theirs = await open({ url: `${url}?schema=staging` });
+    expect(theirs.hearing).toBe(true);
+    const run = await submit(theirs);
+    expect(await theirs.runs.get(run.id)).toMatchObject({ id: run.id });
+    expect(await ours.runs.get(run.id)).toBeUndefined();
+    const heard: Signal[] = [];
+    ours.subscribe((signal) => heard.push(signal));
+    await submit(theirs);
+    const [claim] = await theirs.runs.claim(await join(theirs));
+    await theirs.runs.finish(claim!, { state: 'succeeded', result: '{}' });
+    const told = next(ours, 'tools');
+    await (await connect(url)).query(`NOTIFY holdfast, 'another tools'`);
+    await told;
+    expect(heard).toEqual([{ kind: 'tools' }]);
+  });
+
+  test('whose name is a word of SQL is refused', async () => {
+    expect(await refused(`${await testDatabase()}?schema=user`)).toMatchObject({
+      code: 'store-unfit',
+      message: expect.stringMatching(/a word of SQL/),
+    });
+  });
+});
+
 test('G68: a notification that no store sends ends nothing, and one line says so', async () => {
   const url = await testDatabase();
   const { lines, log } = recordingLog();
@@ -586,12 +625,6 @@ describe('PgBouncer in transaction mode', () => {
 });
 
 describe('opening', () => {
-  const refused = (url: string) =>
-    openPostgres({ url }).then(
-      () => 'opened',
-      (error: unknown) => error,
-    );
-
   test('many processes at once migrate once', async () => {
     const url = await testDatabase();
     const stores = await Promise.all(Array.from({ length: 6 }, () => open({ url })));

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { ensureError, RunError } from '@holdfast/run';
+import { checkCredentials, readOptions } from './store-url.js';
 import { scripts, type ScriptName } from './valkey-scripts.js';
 
 const connectMs = 5_000;
@@ -24,17 +25,16 @@ const form =
 /** @throws RunError `store-unfit` with the remedy; the URL may hold a password and is not echoed */
 export function readAddress(url: string): Address {
   const wrong = (what: string): RunError => new RunError('store-unfit', `the Valkey URL ${what}: ${form}`);
+  checkCredentials(url, 'the Valkey URL');
   if (!URL.canParse(url)) throw wrong('is not well-formed');
-  const { protocol, hostname, port, username, password, pathname, searchParams } = new URL(url);
+  const { protocol, hostname, port, username, password, pathname, search } = new URL(url);
   const db = /^\/?(\d*)$/.exec(pathname)?.[1];
   if (db === undefined) throw wrong('names no database by its number');
   if (hostname === '') throw wrong('names no host');
-  const { prefix = 'holdfast', waitaof = '0', ...unknown } = Object.fromEntries(searchParams);
+  const { prefix = 'holdfast', waitaof = '0' } = readOptions(search, ['prefix', 'waitaof'], 'the Valkey URL');
   if (!/^[\w.:-]+$/.test(prefix))
     throw wrong('has a prefix that is not made of letters, digits, . : _ and -');
   if (waitaof !== '0' && waitaof !== '1') throw wrong('has a waitaof that is neither 0 nor 1');
-  const [stray] = Object.keys(unknown);
-  if (stray !== undefined) throw wrong(`has an option ${stray}, which there is not`);
   const host = hostname.replace(/^\[|\]$/g, '');
   return {
     name: `${hostname}:${port || '6379'}/${db || '0'}`,
@@ -91,8 +91,11 @@ export class Connection {
       // After a fail-over the old primary may keep the connection and refuse to write; a new one finds the new primary.
       reconnectOnError: ({ message }) => /^(READONLY|MASTERDOWN|LOADING)/.test(message),
     }) as Scripted;
-    // Unheard, ioredis prints it; whoever needs the connection is told.
-    this.#redis.on('error', () => {});
+    // Unheard, ioredis prints it; whoever needs the connection learns of it by its command.
+    this.#redis.on('error', (error) => {
+      // ioredis goes on in database 0, which is another deployment's: nothing is sent until the database is there.
+      if (isNoDatabase(error)) this.#redis.disconnect(true);
+    });
     this.#redis.on('close', () => this.#ended++);
     for (const [name, lua] of Object.entries(scripts))
       this.#redis.defineCommand(`holdfast:${name}`, { numberOfKeys: 1, lua });
@@ -154,6 +157,11 @@ export class Connection {
     }
     this.#redis.disconnect();
   }
+}
+
+/** The server has no database of that number; a node of a cluster has none but 0. */
+export function isNoDatabase({ message }: Pick<Error, 'message'>): boolean {
+  return /^ERR (DB index|invalid DB|SELECT is not allowed)/i.test(message);
 }
 
 const closeMs = 2_000;

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { ensureError, RunError } from '@holdfast/run';
-import { connectionOptions, toRunError, type Address } from './valkey-connection.js';
+import { connectionOptions, isNoDatabase, toRunError, type Address } from './valkey-connection.js';
 import { refusalOf } from './schema-version.js';
 import { scripts } from './valkey-scripts.js';
 
@@ -34,6 +34,8 @@ export async function prepareServer(
   redis.on('error', (error) => (lost ??= error));
   try {
     await redis.connect();
+    // ioredis passes over a database that is not there, and goes on in 0.
+    await redis.select(address.options.db!);
     await checkServer(redis, address, warn);
     const [version, least] = (await redis.eval(
       scripts.version,
@@ -72,8 +74,11 @@ function remedyOf({ name: kind, message }: Error, name: string): RunError | unde
       name,
       `its user may not do what a store needs; ACL SETUSER it with ~{…}:* &{…}:* +@all -@dangerous +info, with the prefix in the braces`,
     );
-  if (message.startsWith('ERR DB index'))
-    return unfit(name, 'there is no database of that number; correct the URL');
+  if (isNoDatabase({ message }))
+    return unfit(
+      name,
+      'the server has no database of that number (a cluster has only 0); correct the URL, or tell deployments apart by ?prefix=NAME',
+    );
   if (message.startsWith('MOVED'))
     return unfit(
       name,

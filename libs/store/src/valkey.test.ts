@@ -60,6 +60,11 @@ async function proxyTo(url: string): Promise<{ proxy: TcpProxy; url: string }> {
   return { proxy, url: through.href };
 }
 
+const unfit = (message: RegExp): object => ({
+  code: 'store-unfit',
+  message: expect.stringMatching(message),
+});
+
 const succeed = (store: Store, claim: Claim): Promise<boolean> =>
   store.runs.finish(claim, { state: 'succeeded', result: '{}' });
 
@@ -432,6 +437,26 @@ test(
   startMs,
 );
 
+describe('G01: a database that is not there', () => {
+  test.each(['/1', '/99'])('%s is refused on a server that has one', async (path) => {
+    const { url } = await start({ databases: '1' });
+    await expect(openValkey({ url: new URL(path, url).href })).rejects.toMatchObject(
+      unfit(/no database of that number/),
+    );
+    await open({ url: new URL('/0', url).href });
+  });
+
+  test('is refused on a node of a cluster', async () => {
+    const { url } = await start({ 'cluster-enabled': 'yes' });
+    const { redis } = await connect(url);
+    await redis.cluster('ADDSLOTSRANGE', 0, 16_383);
+    await until(async () => ((await redis.cluster('INFO')) as string).includes('cluster_state:ok'));
+    await expect(openValkey({ url: new URL('/1', url).href })).rejects.toMatchObject(
+      unfit(/no database of that number/),
+    );
+  });
+});
+
 test('G68: a message that no store sends ends nothing, and one line says so', async () => {
   const url = testValkey();
   const { lines, log } = recordingLog();
@@ -448,11 +473,6 @@ test('G68: a message that no store sends ends nothing, and one line says so', as
 });
 
 describe('opening', () => {
-  const unfit = (message: RegExp): object => ({
-    code: 'store-unfit',
-    message: expect.stringMatching(message),
-  });
-
   test('an evicting server is refused, with the remedy (BEHAVIOURS 79, F170)', async () => {
     const { url } = await start({ 'maxmemory-policy': 'allkeys-lru', maxmemory: '64mb' });
     await expect(openValkey({ url })).rejects.toMatchObject(
@@ -595,7 +615,7 @@ describe('opening', () => {
     ['valkey://', /names no host|not well-formed/],
     ['valkey://h/?prefix=a%20b', /prefix/],
     ['valkey://h/?waitaof=yes', /waitaof/],
-    ['valkey://h/?cluster=1', /option cluster, which there is not/],
+    ['valkey://h/?cluster=1', /unknown option cluster/],
   ])('the URL %s is refused', async (url, message) => {
     await expect(openValkey({ url })).rejects.toMatchObject(unfit(message));
   });
