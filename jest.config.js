@@ -1,4 +1,4 @@
-/** One configuration for unit, conformance and system tests; servers are started once by the global setup. */
+/** `npm test`: unit tests, the stores, and what one process shows. Servers are started once by the global setup. */
 const workspace = {
   '^@holdfast/(orders)$': '<rootDir>/examples/$1/src/index.ts',
   '^@holdfast/(standalone)$': '<rootDir>/apps/$1/src/index.ts',
@@ -7,7 +7,13 @@ const workspace = {
 
 export default {
   testMatch: ['<rootDir>/{apps,libs,examples,test}/**/*.test.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '/dist/', '<rootDir>/test/slow/', '<rootDir>/test/helm/'],
+  testPathIgnorePatterns: [
+    '/node_modules/',
+    '/dist/',
+    '<rootDir>/test/slow/',
+    '<rootDir>/test/helm/',
+    '\\.fleet\\.test\\.ts$',
+  ],
   modulePathIgnorePatterns: ['/dist/', '/test/(interop|helm)/node_modules/'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: { ...workspace, '^(\\.{1,2}/.*)\\.js$': '$1' },
@@ -27,6 +33,7 @@ export default {
   globalSetup: '<rootDir>/test/servers/global-setup.ts',
   globalTeardown: '<rootDir>/test/servers/global-teardown.ts',
   testTimeout: 60_000,
+  reporters: ['default', '<rootDir>/test/support/seconds.js'],
   // System tests wait more than they work: a second worker is worth it on two cores, where Jest takes one.
   maxWorkers: 2,
 };
