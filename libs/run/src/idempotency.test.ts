@@ -21,14 +21,14 @@ describe('a token (BEHAVIOURS 37, R4)', () => {
     [true],
     ['\ud83d'],
     ['x'.repeat(1e6)],
-  ])('%j is refused and nothing is sent', (value) => {
+  ])('%j is rejected and nothing is sent', (value) => {
     expect(readToken(value)).toMatchObject({
       kind: 'refused',
       error: { name: 'InvalidIdempotencyToken', outcome: 'not_sent' },
     });
   });
 
-  test('an absent key is no token', () => {
+  test('an absent key means no token', () => {
     expect(readToken(undefined)).toEqual({ kind: 'none' });
   });
 });

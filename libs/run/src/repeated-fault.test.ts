@@ -29,7 +29,7 @@ test('a repeating fault is one line per interval, with the number left out', () 
   ]);
 });
 
-test('its end is told once, and the next fault is written at once', () => {
+test('the end of a fault is reported once, and the next fault is logged at once', () => {
   const { lines, fault } = setup();
   fault.recovered({}, 'store is back');
   fault.report({}, 'store is down');

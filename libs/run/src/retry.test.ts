@@ -113,7 +113,7 @@ describe('after the outcome of an upstream call', () => {
   });
 
   test.each(['timeout', 'dropped', 'aborted'] as const)(
-    'a write that may not be sent again ends as unknown when it was %s, and the reader is told to check',
+    'a write that may not be sent again ends as unknown if it was %s, and the message says to check',
     (why) => {
       expect(errorOf(afterUpstream(lost(why), { ...attempt, retry: 9 }, 0))).toEqual({
         name: 'MCPCallOutcomeUnknown',

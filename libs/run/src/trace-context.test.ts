@@ -22,7 +22,7 @@ test.each([
   'ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   '00-00000000000000000000000000000000-00f067aa0ba902b7-01',
   '00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01',
-])('F198 %j is no trace', (traceparent) => {
+])('F198 %j is not a trace', (traceparent) => {
   expect(readTraceContext({ traceparent, tracestate: 'a=1' })).toBeUndefined();
 });
 
