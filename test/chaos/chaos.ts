@@ -8,24 +8,24 @@ import { stopEverything } from '../system/service.ts';
 import { stormUpstreams } from './upstream-report.ts';
 
 const stores = Object.keys(chaosStores).join(' | ');
-const help = `Sends calls with tokens from hosts of both eras while a random gateway or worker is killed every
-second, services are stopped for longer than a lease, the store is restarted, and connections are cut.
+const help = `Sends calls with tokens from hosts of both eras. Meanwhile it kills a random gateway or worker every second,
+stops services for longer than a lease, restarts the store, and cuts connections.
 
   npm run chaos -- [options]
 
-  --store     ${stores} (postgres); a server is started for it
-  --calls     how many calls (1000)
-  --seconds   how long it storms; the calls begin evenly over this time (60)
-  --gateways  how many gateways, behind a balancer (3)
-  --workers   how many workers (3)
-  --hosts     how many hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
-  --spared    how many gateways, and how many workers, are always left running (1)
-  --seed      what is broken, and how long bodies last (7)
-  --upstream  calls of upstream servers, counted there: connectors, the upstreams and the way to them are
-              broken too. --calls are writes then
-  --reads     how many reads beside them (300)
-  --connectors  how many connectors (2)
-  --help      this text
+  --store     ${stores} (postgres); the command starts its server
+  --calls     number of calls (1000)
+  --seconds   duration of the faults; the starts of the calls are spread evenly over it (60)
+  --gateways  number of gateways, behind a load balancer (3)
+  --workers   number of workers (3)
+  --hosts     number of hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
+  --spared    minimum number of running gateways, and of workers (1)
+  --seed      determines the faults and the durations of bodies (7)
+  --upstream  calls upstream servers, which count executions. It also breaks connectors, the upstreams and the
+              connections to them. --calls then counts writes
+  --reads     number of additional reads (300)
+  --connectors  number of connectors (2)
+  --help      prints this text
 `;
 
 const { values } = parseArgs({

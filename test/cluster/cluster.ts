@@ -16,7 +16,7 @@ import { watchPods } from './pods.ts';
 const kubeconfig = process.env['KUBECONFIG'];
 if (kubeconfig === undefined || kubeconfig === '') {
   process.stdout.write(
-    'test/cluster did not run: KUBECONFIG is not set. It needs a cluster whose nodes have the images, and kubectl.\n',
+    'skipped: no cluster. Set KUBECONFIG to a cluster whose nodes have the images, and install kubectl.\n',
   );
   process.exit();
 }
@@ -134,7 +134,7 @@ try {
     assert.equal(await secret('holdfast-connector-token'), token);
     assert.equal(await secret('holdfast-store'), storePassword);
   });
-  await undisturbed('is as it was, a while later', () => sleep(10_000));
+  await undisturbed('is unchanged after ten seconds', () => sleep(10_000));
   for (const service of services) {
     await report.check(`starts a ${service} again that was killed`, async () => {
       const [pod] = await podsOf(service);

@@ -30,7 +30,7 @@ createServer(async (request, response) => {
   const answer =
     method in methods
       ? { result: methods[method](params) }
-      : { error: { code: -32601, message: `there is no ${method}` } };
+      : { error: { code: -32601, message: `unknown method ${method}` } };
   response.writeHead(200, { 'content-type': 'application/json' });
   response.end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
 }).listen(8000);

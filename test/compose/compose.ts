@@ -20,7 +20,7 @@ function docker(args: readonly string[], { isShown = false } = {}): SpawnSyncRet
 
 function missing(): string | undefined {
   const engine = docker(['version', '--format', '{{.Server.Version}}']);
-  if (engine.error !== undefined) return 'there is no docker command';
+  if (engine.error !== undefined) return 'no docker command';
   if (engine.status !== 0) return 'no Docker engine answers';
   return docker(['compose', 'version']).status === 0 ? undefined : 'docker has no compose plugin';
 }

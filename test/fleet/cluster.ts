@@ -151,7 +151,7 @@ export class Cluster {
     for (let i = first; i < (service === 'gateway' ? 1 + gatewayPlaces : 250); i++) {
       if (!taken.includes(`${this.#net}.${i}`)) return `${this.#net}.${i}`;
     }
-    throw new Error('there is no free address');
+    throw new Error('no free address');
   }
 }
 

@@ -11,17 +11,17 @@ import { install } from '../helm/install.ts';
 import { Report } from '../interop/report.ts';
 import { table } from './table.ts';
 
-const help = `Installs the chart on this machine: three gateways, three workers and two connectors, with the commands,
-variables and volumes that helm renders, as an unprivileged user when you are root, behind HAProxy. Hosts call
-through its URL while each service is restarted and killed and the store is restarted.
+const help = `Installs the chart on this machine: three gateways, three workers and two connectors behind HAProxy, with the
+commands, variables and volumes that helm renders. If you are root, the pods run as an unprivileged user. Hosts call
+through the URL of HAProxy while the test restarts and kills each service and restarts the store.
 
   npm run fleet -- [options]
 
-  --store     postgres or valkey; both, one after the other, when omitted
-  --sticky    on or off; both when omitted, valkey only off
-  --hosts     how many hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
-  --seed      what hosts call and when (7)
-  --help      this text
+  --store     postgres or valkey; both, one after another, if omitted
+  --sticky    on or off; both if omitted, but only off for valkey
+  --hosts     number of hosts, half of them on 2025-11-25 and half on 2026-07-28 (50)
+  --seed      determines the calls and their times (7)
+  --help      prints this text
 `;
 
 const { values } = parseArgs({

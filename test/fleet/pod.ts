@@ -151,7 +151,7 @@ export class Pod {
       over.abort();
       this.#isReady = false;
       if (this.#isTerminating || child === this.#killed) continue;
-      this.troubles.push(`${this.name} ended by itself (${signal ?? code})`);
+      this.troubles.push(`${this.name} ended without a kill (${signal ?? code})`);
       // Like the kubelet, which waits longer each time; no service should end twice.
       await sleep(1_000);
     }

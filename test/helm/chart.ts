@@ -35,7 +35,7 @@ export function goldenSetups(): ReadonlyMap<string, readonly KubernetesObject[]>
   const others = [...setups.keys()].map((name) => {
     const manifests = applyPatch(least, readFileSync(goldenPath(name), 'utf8'));
     if (manifests === false)
-      throw new Error(`${goldenPath(name)} does not fit least.yaml: npm run helm -- --update`);
+      throw new Error(`${goldenPath(name)} does not apply to least.yaml; run npm run helm -- --update`);
     return [name, objectsOf(manifests)] as const;
   });
   return new Map([['least', objectsOf(least)], ...others]);
@@ -102,7 +102,7 @@ export function render(...args: readonly string[]): string {
 /** The error of helm for values that it must reject. */
 export function refusal(...args: readonly string[]): string {
   const { ok, stderr } = helm('template', 'holdfast', chart, ...args);
-  if (ok) throw new Error(`helm took ${args.join(' ')}`);
+  if (ok) throw new Error(`helm accepted ${args.join(' ')}`);
   return stderr;
 }
 

@@ -178,7 +178,7 @@ describe('rules, panels and autoscalers', () => {
   });
 
   test('the check detects an invalid query and an unknown metric', () => {
-    expect(() => queryOf('sum(rate(holdfast_calls_waiting[5m])')).toThrow('no PromQL');
+    expect(() => queryOf('sum(rate(holdfast_calls_waiting[5m])')).toThrow('invalid PromQL');
     expect(names.has(familyOf(queryOf('max(holdfast_run_queued)').metrics[0]!))).toBe(false);
   });
 

@@ -22,7 +22,7 @@ export function queryOf(text: string): Query {
   promql.parse(expression).iterate({
     enter({ name, from, to, type }) {
       const part = expression.slice(from, to);
-      if (type.isError) throw new Error(`no PromQL at ${from}: ${expression}`);
+      if (type.isError) throw new Error(`invalid PromQL at ${from}: ${expression}`);
       if (name === 'Identifier') metrics.push(part);
       else if (name === 'LabelName') labels.push(part);
       else if (name === 'StringLiteral' && labels.length > 0) {

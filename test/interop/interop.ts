@@ -96,7 +96,7 @@ async function overKeys(): Promise<void> {
       assert.doesNotMatch(listed, /holdfast: .*Connected/);
     });
     await report.check('SDK v1 lists and calls', () => withSdkV1(url, headers, listAndCall));
-    await report.check('SDK v1 is refused without the header', () =>
+    await report.check('SDK v1 is rejected without the header', () =>
       assert.rejects(withSdkV1(url, {}, listAndCall), { code: 401 }),
     );
     await report.check(`SDK v2, pinned to ${modern}, lists and calls`, () =>

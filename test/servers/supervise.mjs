@@ -49,7 +49,7 @@ function leave() {
   process.exit(0);
 }
 
-process.stdout.on('error', () => {}); // nobody listens any more; stdin says so too
+process.stdout.on('error', () => {}); // the reader is gone; the end of stdin reports this too
 process.on('SIGTERM', end);
 process.on('SIGINT', end);
 createInterface({ input: process.stdin })

@@ -56,7 +56,7 @@ test('cut resets open connections and lets new ones through', async () => {
   await expect(ask(await dial(), 'again')).resolves.toBe('again');
 });
 
-test('refuse rejects only new connections', async () => {
+test('refuse resets only new connections', async () => {
   const open = await dial();
   await ask(open, 'hello');
   proxy.refuse(true);

@@ -65,7 +65,7 @@ export function connectTo(server: string): Redis {
     commandTimeout: 10_000,
     lazyConnect: true,
   });
-  redis.on('error', () => {}); // who waits for a command is told
+  redis.on('error', () => {}); // the error also rejects the pending commands
   return redis;
 }
 
