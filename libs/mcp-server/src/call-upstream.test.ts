@@ -254,7 +254,7 @@ describe.each(ways)('%s: a call', (way) => {
     expect(textOf((await call(gateway, 'docs__search', 'null')).result!)).toBe('done');
     expect(textOf((await call(gateway, 'work', 'null')).result!)).toBe('done');
     expect((await gateway.runs()).map((run) => run.arguments)).toEqual(['{}', '{}']);
-    for (const args of ['[]', '"{}"', '0', 'false'])
+    for (const args of ['[]', '"{}"', '0', '-0', '7960607143101464576', '1e400', 'false'])
       expect(errorNameOf((await call(gateway, 'work', args)).result!)).toBe('InvalidArguments');
   });
 });

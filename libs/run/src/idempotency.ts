@@ -63,7 +63,7 @@ export interface Arguments {
  */
 export function readArguments(given: unknown): Arguments | Refused {
   const args = given ?? {};
-  if (typeof args !== 'object' || Array.isArray(args))
+  if (typeof args !== 'object' || Array.isArray(args) || isInexactNumber(args))
     return invalidArguments('arguments: must be an object');
   const found: Found = { isInexact: false, rounded: undefined };
   const problem = problemOf(args, [], found);

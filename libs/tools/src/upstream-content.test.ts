@@ -18,6 +18,15 @@ const recorded = (raw: unknown): Recorded => {
 const good = { type: 'text', text: 'kept', vendor: { a: [1] } };
 const text = (value: string): object => ({ type: 'text', text: value });
 
+test('G69: a priority keeps its digits', () => {
+  const json = '{"type":"text","text":"x","annotations":{"priority":0.12345678901234567891}}';
+  const { result } = recordUpstreamResult(
+    { content: [parseJson(json)] },
+    { resultMode: 'passthrough', maxResultBytes: 4096 },
+  ) as { result: string };
+  expect(result).toContain(json);
+});
+
 describe('G05: of a result of a call that ran', () => {
   test.each<[string, object, object]>([
     ['annotations null', { ...good, annotations: null }, good],

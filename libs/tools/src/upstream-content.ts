@@ -207,9 +207,10 @@ function readAnnotations(raw: unknown, tell: Tell): Fields | undefined {
 type Validity = Readonly<Record<string, (value: unknown) => boolean>>;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
+const isShare = (value: unknown): boolean => typeof value === 'number' && value >= 0 && value <= 1;
 const isCount = (value: unknown): boolean => typeof value === 'number' || isInexactNumber(value);
 const hintsOfBlock: Validity = {
-  priority: (value) => typeof value === 'number' && value >= 0 && value <= 1,
+  priority: (value) => isShare(isInexactNumber(value) ? Number(value.rawJSON) : value),
   lastModified: isText,
 };
 const hintsOfLink: Validity = { title: isText, description: isText, mimeType: isText, size: isCount };
