@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { startOrExit } from '@holdfast/ops';
 
-const help = `Holdfast in one process: gateway and worker over one store.
+const help = `Holdfast in one process: gateway, worker and connector over one store.
 
   main.js            serve hosts over HTTP (http://127.0.0.1:8000/mcp unless set otherwise)
   main.js stdio      serve one host over stdin and stdout; logs go to stderr
@@ -11,7 +11,8 @@ const help = `Holdfast in one process: gateway and worker over one store.
 
 Settings are environment variables, all in docs/configuration.md. The most used:
   HOLDFAST_TOOLS     modules whose exports are tools, comma-separated (the examples)
-  HOLDFAST_STORE     sqlite:PATH, postgres://…, memory: (sqlite:./data/holdfast.db)
+  HOLDFAST_STORE     sqlite:PATH, postgres://…, valkey://…, memory: (sqlite:./data/holdfast.db)
+  HOLDFAST_SERVERS_FILE  JSON or YAML file of upstream MCP servers
   HOLDFAST_AUTH      none, keys, jwt, module (none, which listens on loopback only)
   HOLDFAST_PORT      8000
 `;

@@ -186,7 +186,7 @@ export function createMetrics({
     });
     const leaseLost = new Counter({
       name: 'holdfast_lease_lost_total',
-      help: 'Attempts whose lease was lost to another worker.',
+      help: 'Leases of workers that ran out while they worked; other workers took over their runs.',
       registers,
     });
     finished();

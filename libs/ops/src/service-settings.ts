@@ -47,7 +47,8 @@ export const serviceSettings = {
       url === 'off' || /^postgres(ql)?:\/\/./.test(url) ? undefined : 'must be a postgres:// URL or off',
   }),
   pollIntervalMs: setting.duration('HOLDFAST_POLL_INTERVAL_MS', {
-    about: 'fallback poll of the store; a signal of the store wakes earlier',
+    about:
+      'fallback poll of the store while its signals are not heard; while they are, ten times slower, and a signal wakes earlier',
     default: 500,
     min: 10,
   }),
