@@ -2,6 +2,8 @@ import type { Outcome, ToolClass } from '@holdfast/run';
 
 /** What happened, for metrics. */
 export interface CallObserver {
+  /** A request that was not served. */
+  refused(reason: string): void;
   runSubmitted(run: { readonly toolClass: ToolClass; readonly reattached: boolean }): void;
   /** A run that ended without a worker: it was cancelled. */
   runFinished(run: {

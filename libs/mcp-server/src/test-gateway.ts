@@ -182,6 +182,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
     serverInfo: { name: 'holdfast', version: '0' },
     log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     observer: {
+      refused: (reason) => void seen.push(`refused ${reason}`),
       runSubmitted: ({ reattached }) => seen.push(reattached ? 'reattached' : 'fresh'),
       runFinished: ({ error }) => void seen.push(error),
       callStarted: () => void waiting++,

@@ -33,6 +33,7 @@ test('a service has only the metrics it feeds, and those of Node', async () => {
     'holdfast_call_seconds histogram',
     'holdfast_calls_waiting gauge',
     'holdfast_queue_age_seconds gauge',
+    'holdfast_refused_total counter',
     'holdfast_runs_finished_total counter',
     'holdfast_runs_queued gauge',
     'holdfast_runs_submitted_total counter',
@@ -93,6 +94,7 @@ test('what an alert waits for is there at zero: increase() does not see the firs
     'holdfast_runs_finished_total{state="failed",tool_class="write",error="RunTimeout"}': 0,
     'holdfast_runs_finished_total{state="failed",tool_class="write",error="MCPCallOutcomeUnknown"}': 0,
     'holdfast_call_seconds_count{outcome="unknown"}': 0,
+    'holdfast_refused_total{reason="sessions"}': 0,
     'holdfast_upstream_calls_total{server="github",outcome="unknown"}': 0,
     holdfast_lease_lost_total: 0,
   });
@@ -144,6 +146,7 @@ test('no label can hold a value from outside its closed list', async () => {
     metrics.worker().finished({ state: 'failed', toolClass: 'write', error: text });
     metrics.worker().finished({ state: text as 'failed', toolClass: text as 'read' });
     metrics.gateway().runSubmitted({ toolClass: text as 'read', reattached: false });
+    metrics.gateway().refused(text);
     metrics.gateway().callFinished({ outcome: text as 'ran', seconds: 0.001 });
   }
   metrics.worker().finished({ state: 'failed', toolClass: 'write', error: 'ToolError' });
@@ -154,6 +157,7 @@ test('no label can hold a value from outside its closed list', async () => {
     'holdfast_runs_finished_total{state="other",tool_class="other",error="none"}': 50,
     'holdfast_runs_finished_total{state="failed",tool_class="write",error="ToolError"}': 1,
     'holdfast_call_seconds_count{outcome="other"}': 50,
+    'holdfast_refused_total{reason="other"}': 50,
   });
 });
 

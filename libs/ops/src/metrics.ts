@@ -28,6 +28,8 @@ export interface RunEnded {
 }
 
 export interface GatewayMetrics {
+  /** A request that was not served, by a reason of `REFUSALS`. */
+  refused(reason: string): void;
   runSubmitted(run: { readonly toolClass: ToolClass; readonly reattached: boolean }): void;
   runFinished(run: RunEnded): void;
   /** A host's call waits for its answer from here until `callFinished`. */
@@ -89,6 +91,19 @@ const OUTCOMES = new Set<string>([
   'pending',
   'left',
 ] satisfies CallOutcome[]);
+/** Why requests are refused: which limit they reach (docs/limits.md). */
+const REFUSALS = new Set([
+  'body_bytes',
+  'body_values',
+  'body_depth',
+  'bytes_in_flight',
+  'calls_per_second',
+  'runs_waiting',
+  'runs_under_way',
+  'sessions',
+  'streams',
+  'unread_bytes',
+]);
 
 /** Well within the 10 s that Prometheus gives a scrape, so that a hanging store costs two samples, not the page. */
 const ASK_TIMEOUT_MS = 2_000;
@@ -148,6 +163,13 @@ export function createMetrics({
     for (const tool_class of TOOL_CLASSES) {
       for (const reattached of ['true', 'false']) submitted.inc({ tool_class, reattached }, 0);
     }
+    const refused = new Counter({
+      name: 'holdfast_refused_total',
+      help: 'Requests of hosts that were refused before they were served, by reason.',
+      labelNames: ['reason'],
+      registers,
+    });
+    for (const reason of REFUSALS) refused.inc({ reason }, 0);
     const waiting = new Gauge({
       name: 'holdfast_calls_waiting',
       help: 'Calls of hosts that wait for their answer at this gateway.',
@@ -163,6 +185,7 @@ export function createMetrics({
     callSeconds.zero({ outcome: 'unknown' satisfies CallOutcome });
     finished();
     return {
+      refused: (reason) => refused.inc({ reason: within(REFUSALS, reason) }),
       runSubmitted: ({ toolClass, reattached }) =>
         submitted.inc({
           tool_class: within(TOOL_CLASSES, toolClass),
