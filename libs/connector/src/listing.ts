@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { type Connection, ConnectionFault, naming } from '@holdfast/mcp-client';
-import { readListedTool, type UpstreamTool } from '@holdfast/tools';
+import { writeJson } from '@holdfast/run';
+import { readListedTool, type FitTool, type UnfitTool, type UpstreamTool } from '@holdfast/tools';
 
 export interface ListingLimits {
   readonly maxPages: number;
@@ -9,10 +11,21 @@ export interface ListingLimits {
   readonly timeoutMs: number;
 }
 
+/** All definitions of a server together, in bytes of their JSON: each host gets them with every list. */
+const maxCatalogueBytes = 8 * 1024 * 1024;
+
+/** Definitions that were read already, by digest of their JSON. */
+export type ReadDefinitions = ReadonlyMap<string, FitTool | UnfitTool>;
+
 export interface Listing {
+  /** By name, whatever order the server gives them in. */
   readonly tools: readonly UpstreamTool[];
   /** Tools left out alone, each with its reason: no host or model could use them (BEHAVIOURS X21, F55). */
   readonly leftOut: readonly { readonly name: string; readonly problem: string }[];
+  /** Tools without the flaws of their schemas: path and keyword of each. */
+  readonly flawed: readonly { readonly name: string; readonly flaws: readonly string[] }[];
+  /** What the next listing need not read again. */
+  readonly read: ReadDefinitions;
   /** For how long the server says that its list holds, the least of its pages; Infinity where it does not say. */
   readonly ttlMs: number;
 }
@@ -20,16 +33,21 @@ export interface Listing {
 /**
  * Reads the tools of a server to their end, or not at all (BEHAVIOURS 84, 85).
  *
+ * @param known definitions that an earlier listing read; those that come again byte by byte are taken from there
  * @throws ConnectionFault `listing` for what cannot be read to its end; whatever the connection threw otherwise
  */
 export async function listTools(
   connection: Connection,
   server: string,
   limits: ListingLimits,
+  known: ReadDefinitions = new Map(),
 ): Promise<Listing> {
-  const tools = new Map<string, UpstreamTool>();
+  const tools: UpstreamTool[] = [];
   const names = new Set<string>();
   const leftOut: { name: string; problem: string }[] = [];
+  const flawed: { name: string; flaws: readonly string[] }[] = [];
+  const definitions = new Map<string, FitTool | UnfitTool>();
+  let bytes = 0;
   const cursors = new Set<string>();
   const patience = AbortSignal.timeout(limits.timeoutMs);
   const fail = (what: string): ConnectionFault =>
@@ -37,26 +55,33 @@ export async function listTools(
   let cursor: string | undefined;
   let pages = 0;
   let ttlMs = Infinity;
+  const tooLate = (): ConnectionFault => fail(`not done within ${limits.timeoutMs} ms (${pages} pages read)`);
   do {
-    const page = readPage(
-      await pageOf(connection, cursor, patience, server, () =>
-        fail(`not done within ${limits.timeoutMs} ms (${pages} pages read)`),
-      ),
-    );
+    const page = readPage(await pageOf(connection, cursor, patience, server, tooLate));
     if (typeof page === 'string') throw fail(`page ${pages + 1} ${page}`);
     pages++;
     ttlMs = Math.min(ttlMs, page.ttlMs);
     for (const entry of page.tools) {
-      const read = readListedTool(entry);
-      const { name } = entry as { readonly name?: string };
-      if (read.name === undefined || name === undefined) throw fail(`page ${pages} lists what is no tool`);
-      if (names.has(name)) throw fail(`${JSON.stringify(name.slice(0, 128))} is listed twice`);
+      if (patience.aborted) throw tooLate();
+      const { text, digest } = written(entry);
+      const read = (digest === undefined ? undefined : known.get(digest)) ?? readListedTool(entry);
+      if (digest !== undefined) definitions.set(digest, read);
+      const name = 'problem' in read ? read.name : read.tool.name;
+      if (name === undefined) throw fail(`page ${pages} lists what is no tool`);
+      const shown = name.slice(0, 128);
+      if (names.has(name)) leftOut.push({ name: shown, problem: 'is listed twice; the first one is served' });
+      else if ('problem' in read) leftOut.push({ name: shown, problem: read.problem });
+      else {
+        tools.push(read.tool);
+        bytes += Buffer.byteLength(text);
+        if (read.flaws.length > 0) flawed.push({ name: shown, flaws: read.flaws });
+      }
       names.add(name);
       if (names.size > limits.maxTools)
         throw fail(`it has more than ${limits.maxTools} tools; raise max_tools`);
-      if ('problem' in read) leftOut.push({ name: name.slice(0, 128), problem: read.problem });
-      else tools.set(name, read);
-      // A schema takes up to a second to compile: calls of other servers go in between.
+      if (bytes > maxCatalogueBytes)
+        throw fail(`its definitions are longer than ${maxCatalogueBytes / 1024 / 1024} MiB together`);
+      // A long definition takes a moment to read: calls of other servers go in between.
       await setImmediate();
     }
     cursor = page.nextCursor;
@@ -66,7 +91,19 @@ export async function listTools(
     if (pages >= limits.maxPages)
       throw fail(`it has more than ${limits.maxPages} pages; raise max_tool_pages`);
   } while (true);
-  return { tools: [...tools.values()], leftOut, ttlMs };
+  tools.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { tools, leftOut, flawed, read: definitions, ttlMs };
+}
+
+/** An entry as JSON, and the digest of that. One that nests too deeply to be written is read anew each time. */
+function written(entry: object): { readonly text: string; readonly digest: string | undefined } {
+  let text = '';
+  try {
+    text = writeJson(entry)!;
+  } catch {
+    return { text, digest: undefined };
+  }
+  return { text, digest: createHash('sha256').update(text).digest('base64') };
 }
 
 async function pageOf(

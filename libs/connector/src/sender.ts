@@ -14,7 +14,7 @@ import {
   type UpstreamWaiter,
 } from '@holdfast/run';
 import {
-  compileUntrustedSchema,
+  compileOutputSchema,
   paramHeadersOf,
   recordUpstreamResult,
   type JsonSchema,
@@ -283,7 +283,7 @@ const checks = new WeakMap<JsonSchema, SchemaCheck>();
 /** Compiled once for as long as a catalogue holds the schema. */
 function checkOf(schema: JsonSchema): SchemaCheck {
   let check = checks.get(schema);
-  if (check === undefined) checks.set(schema, (check = compileUntrustedSchema(schema)));
+  if (check === undefined) checks.set(schema, (check = compileOutputSchema(schema)));
   return check;
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Connection, ConnectionFault } from '@holdfast/mcp-client';
 import { ensureError, type Log, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
 import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
-import { listTools } from './listing.js';
+import { listTools, type ReadDefinitions } from './listing.js';
 import type { Diagnostic } from './diagnostic.js';
 import { Pool, type Open } from './pool.js';
 import { Sender, type CallOptions } from './sender.js';
@@ -51,6 +51,9 @@ export class UpstreamServer {
   #listPauseMs = firstListPauseMs;
   #aging: NodeJS.Timeout | undefined;
   #fault: string | undefined;
+  #read: ReadDefinitions = new Map();
+  /** What was reported of its tools at the last listing: nothing is reported twice in a row. */
+  #reported: ReadonlySet<string> = new Set();
 
   constructor(parts: ServerParts) {
     const { settings, entry, known } = parts;
@@ -200,16 +203,13 @@ export class UpstreamServer {
 
   /** @throws ConnectionFault; the tools of before stay then */
   async #list(): Promise<void> {
-    const { settings, entry, log, diagnose } = this.#parts;
+    const { settings, entry, log } = this.#parts;
     const connection = await this.#pool.get(null);
     const release = this.#pool.hold(connection);
     let listing;
     try {
-      listing = await listTools(connection, entry.name, {
-        maxPages: settings.maxToolPages,
-        maxTools: settings.maxTools,
-        timeoutMs: settings.connectTimeoutMs,
-      });
+      const { maxToolPages: maxPages, maxTools, connectTimeoutMs: timeoutMs } = settings;
+      listing = await listTools(connection, entry.name, { maxPages, maxTools, timeoutMs }, this.#read);
     } catch (error) {
       // Its session may be what is wrong: the next try begins with a new one.
       this.#pool.drop(connection);
@@ -217,10 +217,14 @@ export class UpstreamServer {
     } finally {
       release();
     }
-    for (const { name, problem } of listing.leftOut) {
-      const message = `${entry.name} lists ${JSON.stringify(name)}, which is left out: ${problem}`;
-      diagnose({ section: 'servers', rule: 'server-entry-invalid', origin: entry.id, message });
-    }
+    this.#read = listing.read;
+    this.#report([
+      ...listing.leftOut.map(({ name, problem }) => `${JSON.stringify(name)}, which is left out: ${problem}`),
+      ...listing.flawed.map(
+        ({ name, flaws }) =>
+          `${JSON.stringify(name)}, which is served without its flaws: ${flaws.join('; ')}`,
+      ),
+    ]);
     this.#checkNamed(listing.tools);
     this.#tools = byName(listing.tools);
     await this.#publish(listing.tools);
@@ -235,6 +239,15 @@ export class UpstreamServer {
     this.#wasListed = true;
     this.#fault = undefined;
     this.#listWhenOld(listing.ttlMs);
+  }
+
+  #report(problems: readonly string[]): void {
+    const { entry, diagnose } = this.#parts;
+    for (const problem of problems.filter((one) => !this.#reported.has(one))) {
+      const message = `${entry.name} lists ${problem}`;
+      diagnose({ section: 'servers', rule: 'server-entry-invalid', origin: entry.id, message });
+    }
+    this.#reported = new Set(problems);
   }
 
   /**

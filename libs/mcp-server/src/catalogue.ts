@@ -3,7 +3,6 @@ import type { Catalogue, Store } from '@holdfast/store';
 import {
   classOf,
   compileSchema,
-  compileUntrustedSchema,
   isOffered,
   listedAnnotations,
   listedOutputSchema,
@@ -265,7 +264,7 @@ function upstreamEntry(name: string, server: ServerCatalogue, tool: UpstreamTool
       server,
       tool,
       listsOutput: outputSchema !== undefined,
-      check: compiledAtFirstUse(() => compileUntrustedSchema(tool.inputSchema)),
+      check: compiledAtFirstUse(() => compileSchema(tool.inputSchema)),
     },
     json: write(outputSchema),
     // Older hosts take output schemas of objects only, and then none of the list.

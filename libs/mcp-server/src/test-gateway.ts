@@ -141,9 +141,9 @@ export function serverOf(
   }: Partial<Omit<ServerCatalogue, 'rules'>> & { readonly rules?: Partial<ServerRules> } = {},
 ): ServerCatalogue {
   const tools = entries.map((entry) => {
-    const tool = readListedTool({ inputSchema: { type: 'object' }, ...entry });
-    if ('problem' in tool) throw new Error(tool.problem);
-    return tool;
+    const read = readListedTool({ inputSchema: { type: 'object' }, ...entry });
+    if ('problem' in read) throw new Error(read.problem);
+    return read.tool;
   });
   const identity = '5e'.repeat(32);
   return {

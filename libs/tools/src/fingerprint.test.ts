@@ -1,12 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { parseJson } from '@holdfast/run';
-import { readListedTool } from './fingerprint.js';
+import { readListedTool, type FitTool } from './fingerprint.js';
 import { compileSchema } from './schema.js';
 import type { UpstreamTool } from './server-catalogue.js';
 
-const read = (text: string): ReturnType<typeof readListedTool> => readListedTool(parseJson(text));
+const fit = (entry: unknown): FitTool => readListedTool(entry) as FitTool;
+const read = (text: string): UpstreamTool => fit(parseJson(text)).tool;
 const toolOf = (fields: object): UpstreamTool =>
-  readListedTool({ name: 't', inputSchema: { type: 'object' }, ...fields }) as UpstreamTool;
+  fit({ name: 't', inputSchema: { type: 'object' }, ...fields }).tool;
 
 test('of an entry the known fields are kept, as they were published', () => {
   const entry = {
@@ -17,7 +18,7 @@ test('of an entry the known fields are kept, as they were published', () => {
     outputSchema: { type: 'object' },
     annotations: { readOnlyHint: 'true', vendor: 1 },
   };
-  const tool = readListedTool({ ...entry, icons: [], _meta: { a: 1 }, execution: {} });
+  const { tool } = fit({ ...entry, icons: [], _meta: { a: 1 }, execution: {} });
   expect(tool).toEqual({ ...entry, fingerprint: expect.stringMatching(/^m1_[0-9a-f]{64}$/) });
 });
 
@@ -29,7 +30,7 @@ describe('the fingerprint (BEHAVIOURS 204, R22)', () => {
     const other = read(
       '{ "inputSchema":{"properties":{"b":{},"a":{"minimum":1.0}},"type":"object"},"description":"\\u0041","name":"t","_meta":{"x":1},"icons":[] }',
     );
-    expect((one as UpstreamTool).fingerprint).toBe((other as UpstreamTool).fingerprint);
+    expect(one.fingerprint).toBe(other.fingerprint);
   });
 
   test('is that of an exact text, so that every version of ours makes the same', () => {
@@ -56,10 +57,10 @@ describe('the fingerprint (BEHAVIOURS 204, R22)', () => {
   });
 });
 
-test('an output schema that cannot be compiled is left out, and the tool is served (F63)', () => {
-  expect(toolOf({ outputSchema: { type: 'object', $ref: '#/$defs/Gone' } })).not.toHaveProperty(
-    'outputSchema',
-  );
+test('an output schema is kept without what cannot be read, and the tool is served (F63)', () => {
+  expect(toolOf({ outputSchema: { type: 'object', $ref: '#/$defs/Gone' } }).outputSchema).toEqual({
+    type: 'object',
+  });
   expect(toolOf({ outputSchema: 'no' })).not.toHaveProperty('outputSchema');
   const twoDepths = { type: 'object', properties: { x: { $ref: '#/$defs/X' }, l: { items: { $ref: '#/$defs/X' } } }, $defs: { X: { type: 'string' } } }; // prettier-ignore
   expect(toolOf({ outputSchema: twoDepths }).outputSchema).toEqual(twoDepths);
@@ -108,7 +109,7 @@ test.each([
 test('F68 a schema with constructor.prototype changes nothing else', () => {
   const tool = read(
     '{"name":"t","inputSchema":{"type":"object","properties":{"constructor":{"properties":{"prototype":{"default":{"polluted":1}}}},"__proto__":{"default":{"polluted":1}}}}}',
-  ) as UpstreamTool;
+  );
   expect(compileSchema(tool.inputSchema)({ constructor: {} })).toEqual([]);
   expect(({} as { polluted?: number }).polluted).toBeUndefined();
   expect(toolOf({}).name).toBe('t');
@@ -119,7 +120,9 @@ test('a schema that calls itself by the name of another does not get in its plac
   readListedTool({ name: 't', inputSchema: impostor });
   readListedTool({ name: 't', inputSchema: { $id: 'https://x/a', type: 'object' } });
   const refers = { type: 'object', properties: { a: { $ref: 'https://x/a' } } };
-  expect(readListedTool({ name: 't', inputSchema: refers })).toHaveProperty('problem');
+  expect(fit({ name: 't', inputSchema: refers }).flaws).toEqual([
+    'inputSchema.properties.a.$ref leads to nothing in the schema',
+  ]);
   expect(compileSchema({ type: 'object', properties: { a: { type: 'string' } } })({ a: 1 })).toEqual([
     'a: must be string',
   ]);
@@ -131,21 +134,6 @@ describe('an entry that cannot be served is refused alone, and its text is not r
     ['no inputSchema', { name: 't' }, /inputSchema that is no schema of an object/],
     ['an inputSchema that is no object', { name: 't', inputSchema: true }, /no schema of an object/],
     ['an inputSchema of an array', { name: 't', inputSchema: { type: 'array' } }, /no schema of an object/],
-    [
-      'invalid keywords',
-      { name: 't', inputSchema: { type: 'object', properties: 'HIJACK' } },
-      /not valid JSON Schema/,
-    ],
-    [
-      'a reference to elsewhere',
-      { name: 't', inputSchema: { $ref: 'http://evil.example/HIJACK' } },
-      /not valid JSON Schema/,
-    ],
-    [
-      'a pattern that is none',
-      { name: 't', inputSchema: { properties: { a: { pattern: '(HIJACK' } } } },
-      /not valid JSON Schema/,
-    ],
     ['nesting without end', { name: 't', inputSchema: deep(5_000) }, /nested deeper than 100 levels/],
     [
       'a long definition',

@@ -4,11 +4,12 @@ import { writeJson } from '@holdfast/run';
 import { takesObjects } from './listed-schema.js';
 import { isDeeperThan } from './nesting.js';
 import { headerProblem } from './param-headers.js';
+import { withoutFlaws } from './schema-flaws.js';
 import { isSchema } from './schema-walk.js';
-import { compileSchema, type JsonSchema } from './schema.js';
+import type { JsonSchema } from './schema.js';
 import type { UpstreamTool } from './server-catalogue.js';
 
-/** The definition of one tool may be this long, in UTF-16 units of its JSON. To compile one of that length takes a second. */
+/** The definition of one tool may be this long, in UTF-16 units of its JSON. */
 const maxDefinitionLength = 512 * 1024;
 /** And this deep: whoever walks it does so by recursion. */
 const maxDefinitionDepth = 100;
@@ -40,12 +41,19 @@ function fingerprintOf({
   return `m1_${createHash('sha256').update(canonicalize(published)!).digest('hex')}`;
 }
 
+/** A tool that can be served, and what was taken out of its schemas so that it can. */
+export interface FitTool {
+  readonly tool: UpstreamTool;
+  /** Path and keyword of each flaw, for the log. */
+  readonly flaws: readonly string[];
+}
+
 /**
  * Reads one entry of an upstream's `tools/list`, as `parseJson` gave it; nothing in it is believed.
- * One that cannot be served is refused alone, and its siblings are served (F55, F60, F62, F66, F68). An
- * output schema that cannot be compiled is left out, and counts in the fingerprint (F63).
+ * One that cannot be served is refused alone, and its siblings are served (F55, F60, F62, F66, F68). The
+ * fingerprint is that of what was published; the schemas are kept without their flaws.
  */
-export function readListedTool(raw: unknown): UpstreamTool | UnfitTool {
+export function readListedTool(raw: unknown): FitTool | UnfitTool {
   if (!isSchema(raw) || typeof raw['name'] !== 'string')
     return { name: undefined, problem: 'is no object with a name' };
   const { name } = raw;
@@ -55,27 +63,26 @@ export function readListedTool(raw: unknown): UpstreamTool | UnfitTool {
 
   const read = readPublished(raw);
   if ('problem' in read) return unfit(read.problem);
-  const { outputSchema, ...published } = read;
-  const { inputSchema } = published;
-  if (!isSchema(inputSchema) || !takesObjects(inputSchema))
-    return unfit('has an inputSchema that is no schema of an object');
-  if (!compiles(inputSchema)) return unfit('has an inputSchema that is not valid JSON Schema');
+  const fingerprint = fingerprintOf({ ...read, name });
+  const flaws: string[] = [];
+  const repaired = (field: 'inputSchema' | 'outputSchema'): JsonSchema => {
+    const { schema, flaws: found } = withoutFlaws(read[field]!);
+    flaws.push(...found.map((flaw) => `${field}.${flaw}`));
+    return schema;
+  };
+  if (!isSchema(read.inputSchema)) return unfit('has an inputSchema that is no schema of an object');
+  const inputSchema = repaired('inputSchema');
+  if (!takesObjects(inputSchema)) return unfit('has an inputSchema that is no schema of an object');
   const wrongHeader = headerProblem(inputSchema);
   if (wrongHeader !== undefined) return unfit(wrongHeader);
-
-  const tool = { ...published, name, inputSchema };
-  const isUsable = outputSchema !== undefined && compiles(outputSchema);
-  return {
-    ...tool,
-    ...(isUsable && { outputSchema }),
-    fingerprint: fingerprintOf({ ...tool, ...(outputSchema && { outputSchema }) }),
-  };
+  const outputSchema = read.outputSchema && repaired('outputSchema');
+  return { tool: { ...read, name, inputSchema, ...(outputSchema && { outputSchema }), fingerprint }, flaws };
 }
 
 interface Published {
   readonly title?: string;
   readonly description?: string;
-  readonly inputSchema: unknown;
+  readonly inputSchema: JsonSchema;
   readonly outputSchema?: JsonSchema;
   readonly annotations?: JsonSchema;
 }
@@ -99,18 +106,8 @@ function readPublished(raw: JsonSchema): Published | { readonly problem: string 
   return {
     ...(typeof plain.title === 'string' && { title: plain.title }),
     ...(typeof plain.description === 'string' && { description: plain.description }),
-    inputSchema: plain.inputSchema,
+    inputSchema: plain.inputSchema as JsonSchema,
     ...(isSchema(plain.outputSchema) && { outputSchema: plain.outputSchema }),
     ...(isSchema(plain.annotations) && { annotations: plain.annotations }),
   };
-}
-
-/** What is wrong is not told: the compiler quotes the schema, and that is the upstream's text. */
-function compiles(schema: JsonSchema): boolean {
-  try {
-    compileSchema(schema);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -18,7 +18,7 @@ export {
   type ToolInput,
   type ToolSpec,
 } from './define-tool.js';
-export { readListedTool, type UnfitTool } from './fingerprint.js';
+export { readListedTool, type FitTool, type UnfitTool } from './fingerprint.js';
 export { listedOutputSchema, listedSchema, withoutHeaderWishes, type ListedSchema } from './listed-schema.js';
 export { passedOnMeta } from './meta.js';
 export {
@@ -34,7 +34,13 @@ export {
 } from './naming.js';
 export { paramHeadersOf } from './param-headers.js';
 export { recordResult, type RecordedResult } from './result.js';
-export { compileSchema, type JsonSchema, type Problem, type SchemaCheck } from './schema.js';
+export {
+  compileOutputSchema,
+  compileSchema,
+  type JsonSchema,
+  type Problem,
+  type SchemaCheck,
+} from './schema.js';
 export {
   defaultRules,
   type ApprovalMode,
@@ -47,4 +53,3 @@ export {
   type RecordedUpstreamResult,
   type UpstreamResultRules,
 } from './upstream-result.js';
-export { compileUntrustedSchema } from './untrusted-schema.js';

@@ -1,3 +1,4 @@
+import { resolverOf, type Resolve } from './references.js';
 import { isSchema, subSchemas } from './schema-walk.js';
 import type { JsonSchema } from './schema.js';
 
@@ -74,11 +75,11 @@ const nothing: Shape = { properties: new Map(), required: new Set() };
 
 /** The shapes of the parts of one schema. Each is made once: references could make a tree of 2ⁿ of them. */
 class Shapes {
-  readonly #resolve: (reference: string) => unknown;
+  readonly #resolve: Resolve;
   readonly #made = new Map<JsonSchema, Shape>();
 
   constructor(root: JsonSchema) {
-    this.#resolve = resolver(root);
+    this.#resolve = resolverOf(root);
   }
 
   of(schema: JsonSchema, depth = 0): Shape {
@@ -96,7 +97,7 @@ class Shapes {
     };
     const shape = both([
       own,
-      ...shapes(typeof $ref === 'string' ? [this.#resolve($ref)] : []),
+      ...shapes(typeof $ref === 'string' ? [this.#resolve($ref, schema)] : []),
       ...shapes(Array.isArray(allOf) ? allOf : []),
       ...[oneOf, anyOf]
         .filter(Array.isArray)
@@ -157,52 +158,16 @@ function withoutBooleans(schema: JsonSchema): JsonSchema {
 
 /** Whether every reference in a schema leads to a place in it. */
 function isSelfContained(root: JsonSchema): boolean {
-  const resolve = resolver(root);
+  const resolve = resolverOf(root);
   const look = (schema: JsonSchema): boolean => {
     // References under an id of its own start from there, which few hosts follow.
     if (schema !== root && typeof schema['$id'] === 'string') return false;
     if (Object.hasOwn(schema, '$dynamicRef') || Object.hasOwn(schema, '$recursiveRef')) return false;
-    if (typeof schema['$ref'] === 'string' && resolve(schema['$ref']) === undefined) return false;
+    if (typeof schema['$ref'] === 'string' && resolve(schema['$ref'], schema) === undefined) return false;
     for (const { schema: inner } of subSchemas(schema)) if (!look(inner)) return false;
     return true;
   };
   return look(root);
-}
-
-/** Finds the schema that a reference means: by JSON pointer (RFC 6901) or by anchor. Undefined when there is none. */
-function resolver(root: JsonSchema): (reference: string) => unknown {
-  let anchors: Map<unknown, JsonSchema> | undefined;
-  const collect = (schema: JsonSchema): void => {
-    if (schema['$anchor'] !== undefined) anchors!.set(schema['$anchor'], schema);
-    for (const { schema: inner } of subSchemas(schema)) collect(inner);
-  };
-  return (reference) => {
-    if (!/^#/.test(reference)) return undefined;
-    const fragment = decoded(reference.slice(1));
-    if (fragment === undefined) return undefined;
-    if (fragment !== '' && !fragment.startsWith('/')) {
-      if (anchors === undefined) {
-        anchors = new Map();
-        collect(root);
-      }
-      return anchors.get(fragment);
-    }
-    let place: unknown = root;
-    for (const part of fragment.split('/').slice(1)) {
-      const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
-      if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return undefined;
-      place = (place as Record<string, unknown>)[name];
-    }
-    return isSchema(place) || typeof place === 'boolean' ? place : undefined;
-  };
-}
-
-function decoded(fragment: string): string | undefined {
-  try {
-    return decodeURIComponent(fragment);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A wish is a string; an argument of that name has a schema. */
