@@ -37,7 +37,7 @@ const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities';
 const modernVersions: readonly string[] = ['2026-07-28'];
 /** A call that lasts longer than this is answered on a stream, so that proxies see bytes. */
 const streamAfterMs = 100;
-/** Streams on which hosts listen for changes, of one process. */
+/** Subscriptions of all hosts of a process over HTTP, or of one over stdio. */
 const maxListening = 1_024;
 
 export interface ModernParts {
@@ -215,8 +215,11 @@ export class Subscription {
   /** Whether it hears of anything. */
   readonly isOpen: boolean;
 
-  /** @throws ProtocolRefusal without a filter that can be read */
-  constructor({ id, params }: HostRequest, serverInfo: object) {
+  /**
+   * @param open how many are open already
+   * @throws ProtocolRefusal without a filter that can be read, or when too many are open
+   */
+  constructor({ id, params }: HostRequest, serverInfo: object, open: number) {
     const wanted = params['notifications'] as Params | null | undefined;
     const isFilter = typeof wanted === 'object' && wanted !== null && !Array.isArray(wanted);
     const toolsListChanged = isFilter ? (wanted['toolsListChanged'] ?? false) : undefined;
@@ -226,6 +229,8 @@ export class Subscription {
         'params.notifications must be an object that says which changes to report, as in {"toolsListChanged": true}',
       );
     }
+    if (open >= maxListening)
+      throw new ProtocolRefusal(codes.internalError, `${open} subscriptions are open; try again later`);
     this.#id = id;
     this.#serverInfo = serverInfo;
     this.isOpen = toolsListChanged;
@@ -345,13 +350,7 @@ export class ModernLeg {
   }
 
   #listen(request: HostRequest, res: ServerResponse): void {
-    const subscription = new Subscription(request, this.#parts.serverInfo);
-    if (this.#listening.size >= maxListening) {
-      throw new ProtocolRefusal(
-        codes.internalError,
-        `${maxListening} subscriptions are open here; try again later`,
-      );
-    }
+    const subscription = new Subscription(request, this.#parts.serverInfo, this.#listening.size);
     const stream = new EventStream(res, this.#parts.keepAliveMs);
     stream.send(subscription.acknowledged());
     if (!subscription.isOpen) {

@@ -147,6 +147,21 @@ describe('a host over stdio', () => {
     expect(modern.messages()).toHaveLength(5);
   });
 
+  test('may have 1,024 subscriptions, and one more when one has ended', async () => {
+    const host = openStdio(await openGateway());
+    const listen = (id: number): void => {
+      const params = { notifications: { toolsListChanged: true }, _meta: envelope };
+      host.send({ id, method: 'subscriptions/listen', params });
+    };
+    for (let id = 1; id <= 1_025; id++) listen(id);
+    expect((await host.answer(1_025)).error?.code).toBe(-32603);
+    host.send({ method: 'notifications/cancelled', params: { requestId: 1 } });
+    listen(1_026);
+    const acknowledged = () => host.messages().filter(({ method }) => method?.endsWith('acknowledged'));
+    await until(() => acknowledged().length === 1_025);
+    expect(host.messages().filter(({ error }) => error !== undefined)).toHaveLength(1);
+  });
+
   test('says the era of each request in its envelope', async () => {
     const host = openStdio(await openGateway());
     const version = 'io.modelcontextprotocol/protocolVersion';

@@ -131,7 +131,7 @@ class StdioHost {
     try {
       if (hasEnvelope(request.params)) checkEnvelope(request);
       if (hasEnvelope(request.params) && request.method === 'subscriptions/listen')
-        return this.#listen(key, new Subscription(request, this.#parts.serverInfo));
+        return this.#listen(key, new Subscription(request, this.#parts.serverInfo, this.#listening.size));
       const json = await this.#answer(request, write, gone.signal);
       write(resultMessage(id, json));
     } catch (error) {
