@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { objectsOf, render, root, type KubernetesObject } from '../helm/chart.ts';
 
-export const keys = { desk: 'desk-key-1' } as const;
-export const adminKey = 'admin-key-2';
+export const keys = { desk: 'key-of-desk-in-tests' } as const;
+export const adminKey = 'key-of-admin-in-tests';
 
 export interface ReleaseOptions {
   readonly storeUrl: string;

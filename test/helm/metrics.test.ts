@@ -91,7 +91,7 @@ beforeAll(async () => {
   const gateway = start('gateway', {
     HOLDFAST_PORT: '0',
     HOLDFAST_API_KEYS: `dir:${keys}`,
-    HOLDFAST_ADMIN_KEYS: '{"ops":"ops"}',
+    HOLDFAST_ADMIN_KEYS: '{"ops":"ops-for-evaluation-only"}',
   });
   const worker = start('worker', {});
   const connector = start('connector', {

@@ -67,7 +67,7 @@ async function deploy(security: Env): Promise<Deployment> {
     HOLDFAST_SERVERS_FILE: file('servers.json', servers),
   });
   const { base } = await startGateway(env);
-  const host = await openHost('modern', `${base}/mcp`, 'desk-key-1');
+  const host = await openHost('modern', `${base}/mcp`, 'key-of-desk-in-tests');
   await until(async () => (await toolsOf(host)).some(({ name: listed }) => listed === 'up__echo'), 50);
   return { env, host, upstream, connector };
 }
@@ -159,7 +159,7 @@ describe('a connector refuses to start', () => {
     ],
     [
       'on every address without one to tell workers',
-      { HOLDFAST_CONNECTOR_BIND: '[::]:50051', HOLDFAST_CONNECTOR_TOKEN: 'a-token' },
+      { HOLDFAST_CONNECTOR_BIND: '[::]:50051', HOLDFAST_CONNECTOR_TOKEN: 'the-token-of-this-deployment' },
       /HOLDFAST_CONNECTOR_ADVERTISE: is required/,
     ],
     [

@@ -15,13 +15,15 @@ beforeAll(async () => {
     'postgres',
     {
       HOLDFAST_TOOLS: join(root, 'test/system/tools/echo.ts'),
-      HOLDFAST_API_KEYS: JSON.stringify(Object.fromEntries(callers.map((name) => [name, `key-of-${name}`]))),
+      HOLDFAST_API_KEYS: JSON.stringify(
+        Object.fromEntries(callers.map((name) => [name, `key-of-${name}-in-tests`])),
+      ),
       HOLDFAST_LOG_LEVEL: 'info',
     },
     { gateways: 3, workers: 2 },
   );
   hosts = await Promise.all(
-    callers.map((name, i) => fleet.host(eras[i % 2]!, { key: `key-of-${name}`, gateway: i })),
+    callers.map((name, i) => fleet.host(eras[i % 2]!, { key: `key-of-${name}-in-tests`, gateway: i })),
   );
 }, 60_000);
 afterAll(() => fleet.dispose());
@@ -64,8 +66,8 @@ test('F200 variant: one token for all of them, and the same progress token: 50 r
 test('F200 variant: a run is shown to its caller, and its token is of no use to others', async () => {
   const [mine, theirs] = hosts as [Host, Host];
   const { id } = runOf(await mine.call('whoami', { note: 'mine' }, { token: 'private' }));
-  expect((await fleet.api(`/runs/${id}`, `key-of-${callers[0]}`)).status).toBe(200);
-  expect((await fleet.api(`/runs/${id}`, `key-of-${callers[1]}`)).status).toBe(404);
+  expect((await fleet.api(`/runs/${id}`, `key-of-${callers[0]}-in-tests`)).status).toBe(200);
+  expect((await fleet.api(`/runs/${id}`, `key-of-${callers[1]}-in-tests`)).status).toBe(404);
   const other = await theirs.call('whoami', { note: 'mine' }, { token: 'private' });
   expect(textOf(other)).toBe(`${callers[1]} mine`);
   expect(runOf(other).id).not.toBe(id);

@@ -113,7 +113,7 @@ describe.each(['standalone', 'postgres'] as const)('on %s', (kind) => {
   test('F47 variant: a host that names itself with NUL and a lone surrogate opens a session', async () => {
     const answer = await exchange(fleet.url(), {
       headers: {
-        authorization: 'Bearer desk-key-1',
+        authorization: 'Bearer key-of-desk-in-tests',
         accept: 'application/json, text/event-stream',
         'content-type': 'application/json',
       },

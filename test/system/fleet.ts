@@ -15,8 +15,8 @@ import {
 } from './service.ts';
 
 /** Keys of callers; any other works too where a test adds it. */
-export const keys = { desk: 'desk-key-1', ci: 'ci-key-2' } as const;
-export const adminKey = 'admin-key-3';
+export const keys = { desk: 'key-of-desk-in-tests', ci: 'key-of-ci-in-tests' } as const;
+export const adminKey = 'key-of-admin-in-tests';
 
 /** Settings of a fleet that shows in a second what takes a minute in production. */
 export const shortSettings: Env = {

@@ -212,7 +212,7 @@ test('what is exported are traces alone, without an argument, a result, a token 
     'argument-7',
     'token-8',
     'credential-9',
-    'desk-key-1',
+    'key-of-desk-in-tests',
     'refunded o-1',
     process.execPath,
   ])

@@ -8,6 +8,7 @@ import {
   serviceSettings,
   setting,
   sharedStore,
+  shortestKey,
   type SettingsOf,
   type SettingsRule,
 } from '@holdfast/ops';
@@ -92,13 +93,21 @@ export const connectorRules: readonly SettingsRule[] = [
   rule(
     connectorSettings,
     ['bind', 'connectorToken', 'connectorTlsCert'],
-    ({ bind, connectorToken, connectorTlsCert }) =>
-      isLoopback(hostOf(bind)) || connectorToken !== undefined || connectorTlsCert !== undefined
+    ({ bind, connectorToken, connectorTlsCert }) => {
+      if (isLoopback(hostOf(bind))) return undefined;
+      const variable = 'HOLDFAST_CONNECTOR_TOKEN';
+      if (connectorToken !== undefined && connectorToken.length < shortestKey)
+        return {
+          variable,
+          message: `has fewer than ${shortestKey} characters and could be guessed where a connector listens on ${hostOf(bind)}; make one with: openssl rand -hex 32`,
+        };
+      return connectorToken !== undefined || connectorTlsCert !== undefined
         ? undefined
         : {
-            variable: 'HOLDFAST_CONNECTOR_TOKEN',
+            variable,
             message: `is required where a connector listens on ${hostOf(bind)}: set one that workers have too, or certificates`,
-          },
+          };
+    },
   ),
   rule(connectorSettings, ['bind', 'advertise'], ({ bind, advertise }) =>
     advertise !== undefined || !['0.0.0.0', '[::]', '::'].includes(hostOf(bind))

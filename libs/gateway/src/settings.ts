@@ -7,6 +7,7 @@ import {
   serviceSettings,
   setting,
   sharedStore,
+  shortestKey,
   type SettingsOf,
 } from '@holdfast/ops';
 import { leastLongestName, longestName, namingStyles } from '@holdfast/tools';
@@ -167,6 +168,41 @@ export type ServingSettings = SettingsOf<typeof servingSettings>;
 export type GatewaySettings = SettingsOf<typeof gatewaySettings>;
 
 export const servingRules = [
+  ...(
+    [
+      ['apiKeys', 'HOLDFAST_API_KEYS'],
+      ['adminKeys', 'HOLDFAST_ADMIN_KEYS'],
+    ] as const
+  ).map(([name, variable]) =>
+    rule(servingSettings, [name, 'host'], ({ host, ...values }) => {
+      const short = [...(values[name] ?? [])].filter(([, key]) => key.length < shortestKey);
+      return isLoopback(host) || short.length === 0
+        ? undefined
+        : {
+            variable,
+            message: `the key of ${short.map(([of]) => JSON.stringify(of)).join(', ')} is shorter than ${shortestKey} characters and could be guessed by whoever reaches ${host}; make one with: openssl rand -hex 32`,
+          };
+    }),
+  ),
+  rule(servingSettings, ['apiKeys', 'adminKeys'], ({ apiKeys, adminKeys }) => {
+    const callers = new Map([...(apiKeys ?? [])].map(([name, key]) => [key, name]));
+    const [admin, key = ''] = [...(adminKeys ?? [])].find(([, each]) => callers.has(each)) ?? [];
+    return admin === undefined
+      ? undefined
+      : {
+          variable: 'HOLDFAST_ADMIN_KEYS',
+          message: `the key of ${JSON.stringify(admin)} is also that of the caller ${JSON.stringify(callers.get(key))}, which would open /api to it; give each its own`,
+        };
+  }),
+  rule(servingSettings, ['jwtJwksUrl'], ({ jwtJwksUrl }) => {
+    const { protocol, hostname } = new URL(jwtJwksUrl ?? 'https://none');
+    return protocol === 'https:' || isLoopback(hostname)
+      ? undefined
+      : {
+          variable: 'HOLDFAST_JWT_JWKS_URL',
+          message: `must be https beyond loopback: whoever stands between could replace the keys; for a CA of your own set NODE_EXTRA_CA_CERTS`,
+        };
+  }),
   rule(servingSettings, ['auth', 'apiKeys'], ({ auth, apiKeys }) =>
     auth.includes('keys') && apiKeys === undefined
       ? {

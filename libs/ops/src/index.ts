@@ -1,5 +1,6 @@
 export { ConfigError, type ConfigProblem } from './config-error.js';
 export type { Health } from './health.js';
+export { shortestKey } from './key-map.js';
 export { knownVariables } from './known-variables.js';
 export { isLoopback } from './loopback.js';
 export type { Metrics } from './metrics.js';

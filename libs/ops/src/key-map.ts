@@ -2,6 +2,16 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Parsed } from './parsed.js';
 
+/** A key is compared with what whoever listens beyond loopback sends; 16 random characters cannot be guessed. */
+export const shortestKey = 16;
+
+/** What is wrong with a secret that no `Authorization` header and no gRPC metadata can carry. */
+export const unsendable = 'has characters that no header can carry; use printable ASCII, no spaces';
+
+export function isSendable(secret: string): boolean {
+  return /^[\x21-\x7e]+$/.test(secret);
+}
+
 type Entry = readonly [name: string, key: unknown];
 
 const FORMS = 'a JSON object {"name":"key"}, file:PATH or dir:PATH';
@@ -90,11 +100,8 @@ function checkEntries(entries: readonly Entry[]): Parsed<ReadonlyMap<string, str
     }
     if (typeof key !== 'string') wrong.push(`the key of ${quoted} must be a string`);
     else if (key.trim() === '') wrong.push(`the key of ${quoted} is empty`);
-    else if (!/^[\x21-\x7e]+$/.test(key)) {
-      wrong.push(
-        `the key of ${quoted} has characters no bearer token can carry; use printable ASCII, no spaces`,
-      );
-    } else {
+    else if (!isSendable(key)) wrong.push(`the key of ${quoted} ${unsendable}`);
+    else {
       const other = nameOfKey.get(key);
       if (other !== undefined) {
         wrong.push(`${JSON.stringify(other)} and ${quoted} have the same key; give each its own`);

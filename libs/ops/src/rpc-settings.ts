@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ensureError } from '@holdfast/run';
 import { ConfigError, type ConfigProblem } from './config-error.js';
+import { isSendable, unsendable } from './key-map.js';
 import { setting } from './setting.js';
 import { rule, type SettingsOf, type SettingsRule } from './settings.js';
 
@@ -11,6 +12,7 @@ export const rpcSettings = {
     about: 'secret that workers and connectors share',
     defaultText: 'none; required where a connector listens beyond loopback without certificates',
     secret: true,
+    check: (token) => (isSendable(token) ? undefined : unsendable),
   }),
   connectorTlsCert: setting.string('HOLDFAST_CONNECTOR_TLS_CERT', {
     about:
