@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpException, Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import {
+  authenticate,
+  firstToAccept,
   isAllowedHost,
   isAllowedOrigin,
   keyAuth,
-  readCredential,
   type AuthProvider,
 } from '@holdfast/mcp-server';
 import type { Principal } from '@holdfast/run';
@@ -12,8 +13,11 @@ import { Gateway } from './gateway.js';
 import { isApiOpen, originRules } from './settings.js';
 
 /** Who asks `/api`: an admin sees everything, a caller its own runs. */
-export type ApiCaller =
-  { readonly kind: 'admin' } | { readonly kind: 'caller'; readonly principal: Principal | null };
+export interface ApiCaller {
+  readonly kind: 'admin' | 'caller';
+  /** null: open mode, nobody is known. */
+  readonly principal: Principal | null;
+}
 
 const caller = Symbol('holdfast.api-caller');
 
@@ -28,21 +32,21 @@ export function apiCallerOf(request: IncomingMessage): ApiCaller {
 @Injectable()
 export class ApiAccess implements CanActivate {
   readonly #gateway: Gateway;
-  readonly #admins: AuthProvider;
+  readonly #auth: AuthProvider;
 
   constructor(@Inject(Gateway) gateway: Gateway) {
     this.#gateway = gateway;
-    this.#admins = keyAuth(gateway.settings.adminKeys ?? new Map());
+    const { adminKeys = new Map() } = gateway.settings;
+    this.#auth = firstToAccept([keyAuth(adminKeys, 'admin'), gateway.auth]);
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
     const rules = originRules(this.#gateway.settings);
-    const { origin } = request.headers;
-    if (
-      !isAllowedHost(request.headers.host, rules) ||
-      (origin !== undefined && !isAllowedOrigin(origin, rules))
-    ) {
+    const { host, origin } = request.headers;
+    const isHostAllowed = isAllowedHost(host, rules);
+    if (!isHostAllowed || (origin !== undefined && !isAllowedOrigin(origin, rules))) {
+      this.#gateway.refusals.name(isHostAllowed ? 'origin' : 'host', isHostAllowed ? origin : host);
       throw new HttpException('this Host or Origin is not allowed', 403);
     }
     (request as unknown as Record<symbol, ApiCaller>)[caller] = await this.#identify(request);
@@ -50,16 +54,17 @@ export class ApiAccess implements CanActivate {
   }
 
   async #identify(request: IncomingMessage): Promise<ApiCaller> {
-    const { settings, auth } = this.#gateway;
-    const credential = readCredential(request.headers.authorization);
-    if ((await this.#admins(credential)).kind === 'accepted' || isApiOpen(settings)) return { kind: 'admin' };
-    const verdict = await auth(credential);
-    if (verdict.kind === 'accepted' && verdict.isAdmin === true) return { kind: 'admin' };
-    if (verdict.kind === 'accepted' && verdict.principal !== null)
-      return { kind: 'caller', principal: verdict.principal };
-    // A caller that cannot be judged now is not told that his key is wrong.
-    if (verdict.kind === 'refused' && verdict.status !== 401)
-      throw new HttpException('not now', verdict.status);
+    const { settings, refusals } = this.#gateway;
+    const verdict = await authenticate(this.#auth, request);
+    if (verdict.kind === 'accepted') {
+      const { principal } = verdict;
+      if (verdict.isAdmin === true || isApiOpen(settings)) return { kind: 'admin', principal };
+      if (principal !== null) return { kind: 'caller', principal };
+    } else {
+      refusals.caller(verdict.reason);
+      // A caller that cannot be judged now is not told that its key is wrong.
+      if (verdict.status !== 401) throw new HttpException('not now', verdict.status);
+    }
     throw new HttpException('an admin key is needed (HOLDFAST_ADMIN_KEYS)', 401);
   }
 }

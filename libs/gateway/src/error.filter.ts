@@ -1,5 +1,6 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Catch, HttpException, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
+import { challengeTo } from '@holdfast/mcp-server';
 import { ensureError, isOutage, type Log } from '@holdfast/run';
 
 const names: Readonly<Record<number, string>> = {
@@ -22,14 +23,15 @@ export class ErrorFilter implements ExceptionFilter {
   }
 
   catch(thrown: unknown, host: ArgumentsHost): void {
-    const res = host.switchToHttp().getResponse<ServerResponse>();
+    const http = host.switchToHttp();
+    const res = http.getResponse<ServerResponse>();
     const { status, message } = this.#describe(thrown);
     if (res.headersSent) return void res.end();
     const body = JSON.stringify({ error: { name: names[status] ?? 'InternalError', message } });
     res.writeHead(status, {
       'Content-Type': 'application/json',
       'Content-Length': Buffer.byteLength(body),
-      ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+      ...(status === 401 && { 'WWW-Authenticate': challengeTo(http.getRequest<IncomingMessage>()) }),
     });
     res.end(body);
   }

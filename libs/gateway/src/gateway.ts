@@ -11,6 +11,8 @@ import {
   McpEndpoint,
   moduleAuth,
   openToAll,
+  openWithoutCredential,
+  Refusals,
   type AuthProvider,
   type IdentityHooks,
 } from '@holdfast/mcp-server';
@@ -33,6 +35,7 @@ const longestLeadMs = 5_000;
 export class Gateway {
   readonly settings: ServingSettings;
   readonly auth: AuthProvider;
+  readonly refusals: Refusals;
   readonly #parts: GatewayParts;
   readonly #hooks: IdentityHooks;
   #serving:
@@ -56,7 +59,7 @@ export class Gateway {
       ]);
     }
     const providers: Readonly<Record<(typeof auth)[number], () => AuthProvider>> = {
-      none: () => openToAll,
+      none: () => (auth.length === 1 ? openToAll : openWithoutCredential),
       keys: () => keyAuth(apiKeys!),
       jwt: () =>
         jwtAuth(
@@ -77,6 +80,7 @@ export class Gateway {
   private constructor(parts: GatewayParts, auth: AuthProvider, hooks: IdentityHooks) {
     this.settings = parts.settings;
     this.auth = auth;
+    this.refusals = new Refusals(parts.log, parts.metrics.gateway(), systemClock);
     this.#parts = parts;
     this.#hooks = hooks;
   }
@@ -104,6 +108,7 @@ export class Gateway {
       serverInfo: { name: 'holdfast', version },
       log,
       observer,
+      refusals: this.refusals,
       settings: {
         ...settings,
         runIdKeys: [key, ...settings.runIdKeysPrevious],

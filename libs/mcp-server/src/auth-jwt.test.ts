@@ -59,7 +59,8 @@ async function token(
 }
 const verdict = async (auth: AuthProvider, text: string): Promise<Verdict> =>
   auth({ scheme: 'Bearer', token: text });
-const refused = (status: number): object => ({ kind: 'refused', status });
+const refused = (status: number, reason?: string): object =>
+  expect.objectContaining({ kind: 'refused', status, ...(reason && { reason }) }) as object;
 
 test('the caller is the subject, in a realm of its issuer (BEHAVIOURS 6, R2)', async () => {
   expect(await verdict(provider(), await token())).toEqual({
@@ -73,6 +74,59 @@ test('one audience of several is enough, and the admin scope is told', async () 
   expect(await verdict(auth, await token({ aud: ['other', audience] }))).toMatchObject({ kind: 'accepted' });
   expect(await verdict(auth, await token({ scope: 'read admin' }))).toMatchObject({ isAdmin: true });
   expect(await verdict(auth, await token({ scope: 'administrator' }))).not.toHaveProperty('isAdmin');
+});
+
+describe('G55: scopes are text or a list, under scope or scp', () => {
+  test.each<[Record<string, unknown>]>([
+    [{ scp: 'read admin' }],
+    [{ scp: ['read', 'admin'] }],
+    [{ scope: ['admin'] }],
+    [{ scope: 'read', scp: ['admin'] }],
+    [{ scope: { admin: true }, scp: 'admin' }],
+  ])('%j opens /api', async (claims) => {
+    expect(await verdict(provider(), await token(claims))).toMatchObject({ isAdmin: true });
+  });
+
+  test.each<[Record<string, unknown>]>([
+    [{ scp: 'administrator' }],
+    [{ scp: ['read admin'] }],
+    [{ scp: [['admin']] }],
+    [{ scope: { admin: true } }],
+    [{ scope: null, scp: 7 }],
+    [{ scopes: 'admin' }],
+  ])('%j does not', async (claims) => {
+    const said = await verdict(provider(), await token(claims));
+    expect(said).toMatchObject({ kind: 'accepted' });
+    expect(said).not.toHaveProperty('isAdmin');
+  });
+});
+
+describe('G39: the class of a refused token', () => {
+  test.each<[string, Record<string, unknown>]>([
+    ['issuer', { iss: 'https://idp.example.evil' }],
+    ['audience', { aud: 'https://other.example' }],
+    ['audience', { aud: undefined }],
+    ['expired', { exp: now() - 61 }],
+    ['claims', { exp: undefined }],
+    ['not_yet_valid', { nbf: now() + 120 }],
+    ['claims', { sub: undefined }],
+    ['claims', { sub: ' ' }],
+  ])('%s of %j', async (reason, change) => {
+    expect(await verdict(provider(), await token(change))).toEqual(refused(401, reason));
+  });
+
+  test('signature, unknown key, algorithm, and what is no token', async () => {
+    expect(await verdict(provider(), await token({}, { keys: foreign }))).toEqual(refused(401, 'signature'));
+    expect(await verdict(provider(), await token({}, { kid: 'nobody' }))).toEqual(
+      refused(401, 'key_unknown'),
+    );
+    const shared = await new SignJWT({ sub: 'desk' })
+      .setProtectedHeader({ alg: 'HS256' })
+      .sign(Buffer.alloc(32));
+    expect(await verdict(provider(), shared)).toEqual(refused(401, 'algorithm'));
+    expect(await verdict(provider(), 'a.b.c')).toEqual(refused(401, 'malformed'));
+    expect(await provider()(undefined)).toEqual(refused(401, 'no_credential'));
+  });
 });
 
 describe('a token is refused with 401 (BEHAVIOURS 15)', () => {

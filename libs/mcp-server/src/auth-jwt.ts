@@ -8,7 +8,14 @@ import {
   type JWTVerifyGetKey,
 } from 'jose';
 import { isPrincipalId } from '@holdfast/run';
-import type { AuthProvider, OnAuthFault, Verdict } from './auth.js';
+import {
+  bearerProblem,
+  refused,
+  type AuthProvider,
+  type AuthRefusal,
+  type OnAuthFault,
+  type Verdict,
+} from './auth.js';
 
 export interface JwtSettings {
   /** The only issuer that is believed, as its `iss`. */
@@ -58,10 +65,10 @@ export function jwtAuth(
 ): AuthProvider {
   const keys = issuerKeys(jwksUrl);
   return async (credential) => {
-    if (credential === undefined || credential.scheme.toLowerCase() !== 'bearer')
-      return { kind: 'refused', status: 401 };
+    const problem = bearerProblem(credential);
+    if (problem !== undefined) return refused(401, problem);
     try {
-      const { payload } = await jwtVerify(credential.token, keys, {
+      const { payload } = await jwtVerify(credential!.token, keys, {
         issuer,
         audience,
         algorithms: [...algorithms],
@@ -70,19 +77,39 @@ export function jwtAuth(
       });
       return accept(payload, issuer, adminScope);
     } catch (error) {
-      if (!(error instanceof IssuerAway)) return { kind: 'refused', status: 401 };
+      if (!(error instanceof IssuerAway)) return refused(401, reasonOf(error));
       onFault(error);
-      return { kind: 'refused', status: 503 };
+      return refused(503, 'unavailable');
     }
   };
 }
 
-function accept({ sub, scope }: JWTPayload, issuer: string, adminScope: string | undefined): Verdict {
-  if (!isPrincipalId(sub)) return { kind: 'refused', status: 401 };
-  const isAdmin =
-    adminScope !== undefined && typeof scope === 'string' && scope.split(' ').includes(adminScope);
+function accept(payload: JWTPayload, issuer: string, adminScope: string | undefined): Verdict {
+  const { sub } = payload;
+  if (!isPrincipalId(sub)) return refused(401, 'claims');
+  const isAdmin = adminScope !== undefined && scopesOf(payload).includes(adminScope);
   return { kind: 'accepted', principal: { realm: `jwt:${issuer}`, id: sub }, ...(isAdmin && { isAdmin }) };
 }
+
+/** `scope` is a text of scopes between spaces (RFC 8693 §4.2); issuers write `scp` as well, and either as a list. */
+function scopesOf({ scope, scp }: JWTPayload): unknown[] {
+  return [scope, scp].flatMap((claim) => (typeof claim === 'string' ? claim.split(' ') : claim));
+}
+
+function reasonOf(error: unknown): AuthRefusal {
+  if (error instanceof errors.JWTExpired) return 'expired';
+  if (error instanceof errors.JWTClaimValidationFailed) return reasonOfClaim[error.claim] ?? 'claims';
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'signature';
+  if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)
+    return 'key_unknown';
+  return error instanceof errors.JOSEAlgNotAllowed ? 'algorithm' : 'malformed';
+}
+
+const reasonOfClaim: Readonly<Record<string, AuthRefusal>> = {
+  iss: 'issuer',
+  aud: 'audience',
+  nbf: 'not_yet_valid',
+};
 
 /** The keys of the issuer could not be read, and those known do not decide. */
 class IssuerAway extends Error {}

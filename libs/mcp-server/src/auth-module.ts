@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ensureError, isPrincipalId } from '@holdfast/run';
-import type { AuthProvider, OnAuthFault } from './auth.js';
+import { refused, type AuthProvider, type OnAuthFault } from './auth.js';
 
 /**
  * A function of the deployment that tells who presents a credential (`HOLDFAST_AUTH_MODULE`): its
@@ -15,16 +15,17 @@ export async function moduleAuth(path: string, onFault: OnAuthFault): Promise<Au
   const identify = module.default;
   if (typeof identify !== 'function') throw new Error(`${path}: the default export must be a function`);
   return async (credential) => {
-    if (credential === undefined) return { kind: 'refused', status: 401 };
+    if (credential === undefined) return refused(401, 'no_credential');
+    if (credential.token === '') return refused(401, 'malformed');
     try {
       const id: unknown = await identify(credential);
       return isPrincipalId(id)
         ? { kind: 'accepted', principal: { realm: 'custom:module', id } }
-        : { kind: 'refused', status: 401 };
+        : refused(401, 'module');
     } catch (thrown) {
       const status = (thrown as { status?: unknown } | null)?.status;
       if (typeof status !== 'number') onFault(ensureError(thrown));
-      return { kind: 'refused', status: status === 403 || status === 503 ? status : 401 };
+      return status === 503 ? refused(503, 'unavailable') : refused(status === 403 ? 403 : 401, 'module');
     }
   };
 }

@@ -2,7 +2,7 @@ import type { Log } from '@holdfast/run';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SessionLimits, Store } from '@holdfast/store';
-import { readCredential, type AuthProvider } from './auth.js';
+import { authenticate, challengeTo, type AuthProvider } from './auth.js';
 import { Calls, type CallSettings, type IdentityHooks } from './call.js';
 import { ToolCatalogue, type CatalogueSettings } from './catalogue.js';
 import {
@@ -21,6 +21,7 @@ import {
 import { LegacyLeg } from './legacy.js';
 import { isModern, ModernLeg, type ModernParts } from './modern.js';
 import type { CallObserver } from './observer.js';
+import type { Refusals } from './refusals.js';
 import { RunWatch } from './run-watch.js';
 import { Seals } from './seal.js';
 import { Sessions } from './sessions.js';
@@ -45,6 +46,7 @@ export interface McpParts {
   readonly serverInfo: { readonly name: string; readonly version: string };
   readonly log: Log;
   readonly observer: CallObserver;
+  readonly refusals: Refusals;
 }
 
 /**
@@ -165,7 +167,7 @@ export class McpEndpoint {
 
   async #admit(exchange: Exchange): Promise<void> {
     const { req, res } = exchange;
-    const { auth, settings } = this.#parts;
+    const { auth, settings, refusals } = this.#parts;
     const origin = headerOf(req, 'origin');
     const isOriginAllowed = origin === undefined || isAllowedOrigin(origin, settings);
     const isWelcome = isOriginAllowed && isAllowedHost(headerOf(req, 'host'), settings);
@@ -173,9 +175,13 @@ export class McpEndpoint {
     // A browser asks before it sends anything, its credentials too.
     if (req.method === 'OPTIONS' && isWelcome) return answerPreflight(res);
 
-    const verdict = await auth(readCredential(headerOf(req, 'authorization')));
-    if (verdict.kind === 'refused') return refuseCaller(res, verdict.status);
+    const verdict = await authenticate(auth, req);
+    if (verdict.kind === 'refused') {
+      refusals.caller(verdict.reason);
+      return refuseCaller(exchange, verdict.status);
+    }
     if (!isWelcome) {
+      refusals.name(isOriginAllowed ? 'host' : 'origin', isOriginAllowed ? req.headers.host : origin);
       throw new ProtocolRefusal(
         codes.badRequest,
         isOriginAllowed ? 'this Host is not allowed' : 'this Origin is not allowed',
@@ -212,10 +218,10 @@ function endConnection(res: ServerResponse): void {
 }
 
 /** Says nothing about why (BEHAVIOURS 4). */
-function refuseCaller(res: ServerResponse, status: 401 | 403 | 503): void {
+function refuseCaller({ req, res }: Exchange, status: 401 | 403 | 503): void {
   const text = { 401: 'Unauthorized', 403: 'Forbidden', 503: 'Service Unavailable' }[status];
   sendJson(res, status, JSON.stringify({ error: { name: text.replaceAll(' ', ''), message: text } }), {
-    ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+    ...(status === 401 && { 'WWW-Authenticate': challengeTo(req) }),
   });
 }
 

@@ -1,10 +1,12 @@
 export {
+  authenticate,
+  authRefusals,
+  challengeTo,
   firstToAccept,
   keyAuth,
   openToAll,
-  readCredential,
+  openWithoutCredential,
   type AuthProvider,
-  type Credential,
   type Verdict,
 } from './auth.js';
 export { jwtAlgorithms, jwtAuth, type JwtSettings } from './auth-jwt.js';
@@ -14,4 +16,5 @@ export type { HookRequest, IdentityHooks } from './call.js';
 export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
 export { isAllowedHost, isAllowedOrigin, loopbackHosts, type OriginRules } from './http.js';
 export type { CallObserver } from './observer.js';
+export { Refusals, type RefusalReason } from './refusals.js';
 export { serveHostOverStdio } from './stdio.js';

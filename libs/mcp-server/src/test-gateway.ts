@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { afterEach } from '@jest/globals';
-import { everyLane, laneOf, type CallError, type Progress, type Run } from '@holdfast/run';
+import { everyLane, laneOf, systemClock, type CallError, type Progress, type Run } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
 import {
   defaultRules,
@@ -27,6 +27,8 @@ import { keyAuth, type AuthProvider } from './auth.js';
 import type { IdentityHooks } from './call.js';
 import { McpEndpoint, type McpSettings } from './endpoint.js';
 import { loopbackHosts } from './http.js';
+import type { CallObserver } from './observer.js';
+import { Refusals } from './refusals.js';
 import { serveHostOverStdio } from './stdio.js';
 
 export * from '../../../test/system/host.js';
@@ -175,22 +177,25 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
   let waiting = 0;
   const line = (level: string) => (fields: object, message: string) =>
     void (level === 'debug' ? debugLog : log).push({ level, message, fields });
+  const logger = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
+  const observer: CallObserver = {
+    refused: (reason) => void seen.push(`refused ${reason}`),
+    runSubmitted: ({ reattached }) => seen.push(reattached ? 'reattached' : 'fresh'),
+    runFinished: ({ error }) => void seen.push(error),
+    callStarted: () => void waiting++,
+    callFinished: ({ outcome }) => {
+      waiting--;
+      seen.push(outcome);
+    },
+  };
   const endpoint = new McpEndpoint({
     store,
     auth: change.auth ?? keyAuth(keys),
     hooks: change.hooks ?? {},
     serverInfo: { name: 'holdfast', version: '0' },
-    log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
-    observer: {
-      refused: (reason) => void seen.push(`refused ${reason}`),
-      runSubmitted: ({ reattached }) => seen.push(reattached ? 'reattached' : 'fresh'),
-      runFinished: ({ error }) => void seen.push(error),
-      callStarted: () => void waiting++,
-      callFinished: ({ outcome }) => {
-        waiting--;
-        seen.push(outcome);
-      },
-    },
+    log: logger,
+    observer,
+    refusals: new Refusals(logger, observer, systemClock),
     settings: {
       workflowPrefix: 'mcp:tool:',
       waitTimeoutMs: 0,

@@ -3,7 +3,7 @@ export type { Health } from './health.js';
 export { shortestKey } from './key-map.js';
 export { knownVariables } from './known-variables.js';
 export { isLoopback } from './loopback.js';
-export type { Metrics } from './metrics.js';
+export { createMetrics, type Metrics } from './metrics.js';
 export { opsRoutes, type OpsRoutes } from './ops-routes.js';
 export { readRpcCredentials, rpcRules, rpcSettings, type RpcCredentials } from './rpc-settings.js';
 export { runService, type ServiceWork } from './run-service.js';

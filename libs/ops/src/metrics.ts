@@ -91,8 +91,26 @@ const OUTCOMES = new Set<string>([
   'pending',
   'left',
 ] satisfies CallOutcome[]);
-/** Why requests are refused: which limit they reach (docs/limits.md). */
+/**
+ * Why requests are refused: what is wrong with the credential of the caller, a `Host` or an `Origin` that is not
+ * allowed, or the limit that they reach (docs/limits.md).
+ */
 const REFUSALS = new Set([
+  'no_credential',
+  'malformed',
+  'wrong_key',
+  'module',
+  'algorithm',
+  'key_unknown',
+  'signature',
+  'claims',
+  'issuer',
+  'audience',
+  'not_yet_valid',
+  'expired',
+  'unavailable',
+  'host',
+  'origin',
   'body_bytes',
   'body_values',
   'body_depth',
