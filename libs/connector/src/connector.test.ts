@@ -497,6 +497,32 @@ describe('a server that says that its tools changed', () => {
     expect(requests(upstream)).toBeLessThanOrEqual(4);
   });
 
+  test('G79: and gives them in another order, of tools and of keys, publishes nothing', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const definition = (inputSchema: object): object => ({ definition: { name: 'a', inputSchema } });
+    const [one, other] = [tool('b'), definition({ type: 'object', properties: {} })] as const;
+    upstream.script.pages = [[one, other as typeof one]];
+    const published: string[] = [];
+    const publish: Store['servers']['publish'] = async (catalogue, ...rest) => {
+      published.push(catalogue.tools.map(({ name }) => name).join());
+      return store.servers.publish(catalogue, ...rest);
+    };
+    startConnector(
+      { ...store, servers: { ...store.servers, publish } },
+      settings({ id: 'up', url: upstream.url }),
+    );
+    await until(async () => (await offered(store))['up']?.length === 2);
+    await until(() => upstream.listeners > 0);
+    upstream.script.pages = [[definition({ properties: {}, type: 'object' }) as typeof one, one]];
+    const before = requests(upstream);
+    upstream.toolsChanged(1);
+    await until(() => requests(upstream) > before);
+    upstream.script.pages = [[tool('new')]];
+    upstream.toolsChanged(1);
+    await until(() => published.at(-1) === 'new');
+    expect(published).toEqual(['a,b', 'new']);
+  });
+
   test('keeps its tools when it cannot be listed again', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const { diagnostics } = startConnector(store, settings({ id: 'up', url: upstream.url }));

@@ -42,7 +42,7 @@ export async function listTools(
   limits: ListingLimits,
   known: ReadDefinitions = new Map(),
 ): Promise<Listing> {
-  const tools: UpstreamTool[] = [];
+  const tools = new Map<string, UpstreamTool>();
   const names = new Set<string>();
   const leftOut: { name: string; problem: string }[] = [];
   const flawed: { name: string; flaws: readonly string[] }[] = [];
@@ -69,10 +69,11 @@ export async function listTools(
       const name = 'problem' in read ? read.name : read.tool.name;
       if (name === undefined) throw fail(`page ${pages} lists what is no tool`);
       const shown = name.slice(0, 128);
-      if (names.has(name)) leftOut.push({ name: shown, problem: 'is listed twice; the first one is served' });
-      else if ('problem' in read) leftOut.push({ name: shown, problem: read.problem });
+      if ('problem' in read) leftOut.push({ name: shown, problem: read.problem });
+      else if (tools.has(name))
+        leftOut.push({ name: shown, problem: 'is listed twice; the first one is served' });
       else {
-        tools.push(read.tool);
+        tools.set(name, read.tool);
         bytes += Buffer.byteLength(text);
         if (read.flaws.length > 0) flawed.push({ name: shown, flaws: read.flaws });
       }
@@ -91,8 +92,8 @@ export async function listTools(
     if (pages >= limits.maxPages)
       throw fail(`it has more than ${limits.maxPages} pages; raise max_tool_pages`);
   } while (true);
-  tools.sort((a, b) => (a.name < b.name ? -1 : 1));
-  return { tools, leftOut, flawed, read: definitions, ttlMs };
+  const sorted = [...tools.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return { tools: sorted, leftOut, flawed, read: definitions, ttlMs };
 }
 
 /** An entry as JSON, and the digest of that. One that nests too deeply to be written is read anew each time. */
@@ -138,7 +139,8 @@ function readPage(page: unknown): Page | string {
     return 'has a cursor that is no text';
   return {
     tools: tools as object[],
-    nextCursor: nextCursor === null || nextCursor === '' ? undefined : nextCursor,
+    // An empty cursor is one (BEHAVIOURS 85).
+    nextCursor: nextCursor ?? undefined,
     ttlMs: typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : Infinity,
   };
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Connection, ConnectionFault } from '@holdfast/mcp-client';
+import canonicalize from 'canonicalize';
 import { ensureError, type Log, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
 import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
 import { listTools, type ReadDefinitions } from './listing.js';
@@ -274,7 +275,8 @@ export class UpstreamServer {
   async #publish(tools: readonly UpstreamTool[]): Promise<void> {
     const catalogue = { ...this.#parts.entry, tools };
     if (this.#closing.signal.aborted) return;
-    if (JSON.stringify(catalogue) === JSON.stringify(this.#published)) return;
+    // Another order of keys is no change.
+    if (canonicalize(catalogue) === canonicalize(this.#published)) return;
     try {
       await this.#parts.publish(catalogue);
       this.#published = catalogue;

@@ -18,8 +18,32 @@ test('of an entry the known fields are kept, as they were published', () => {
     outputSchema: { type: 'object' },
     annotations: { readOnlyHint: 'true', vendor: 1 },
   };
-  const { tool } = fit({ ...entry, icons: [], _meta: { a: 1 }, execution: {} });
+  const { tool } = fit({ ...entry, execution: {}, title: entry.title });
   expect(tool).toEqual({ ...entry, fingerprint: expect.stringMatching(/^m1_[0-9a-f]{64}$/) });
+});
+
+test('G56: of an entry the other fields are kept as they came, where a host takes them', () => {
+  const otherFields = {
+    icons: [{ src: 'a:b', sizes: ['any'] }],
+    _meta: { 'vendor/a': [1] },
+    vendor: { x: null },
+    '': 7,
+  };
+  expect(toolOf(otherFields).otherFields).toEqual(otherFields);
+  expect(toolOf(otherFields).fingerprint).toBe(toolOf({}).fingerprint);
+  const deep = JSON.parse('['.repeat(500) + ']'.repeat(500)) as unknown;
+  const unfit = {
+    icons: 'x',
+    _meta: { 'holdfast/run': 1 },
+    deep,
+    surrogate: '\ud83d',
+    none: null,
+    execution: {},
+  };
+  expect(toolOf({ ...unfit, vendor: 1 }).otherFields).toEqual({ _meta: {}, vendor: 1 });
+  expect(toolOf({ icons: [null, { src: 'a:b', theme: 'x' }, {}] }).otherFields).toEqual({
+    icons: [{ src: 'a:b' }],
+  });
 });
 
 describe('the fingerprint (BEHAVIOURS 204, R22)', () => {
@@ -150,6 +174,16 @@ describe('an entry that cannot be served is refused alone, and its text is not r
       'a wrong wish for a header',
       { name: 't', inputSchema: { properties: { a: { type: 'string', 'x-mcp-header': 'HIJACK me' } } } },
       /x-mcp-header is no name/,
+    ],
+    [
+      'a call as a task only (G46)',
+      { name: 't', inputSchema: {}, execution: { taskSupport: 'required' } },
+      /only be called as a task/,
+    ],
+    [
+      'long other fields',
+      { name: 't', inputSchema: {}, vendor: 'x'.repeat(512 * 1024) },
+      /longer than 512 KiB/,
     ],
     ['a long name', { name: 'x'.repeat(257), inputSchema: {} }, /name longer than 256/],
     ['a name that is not Unicode', { name: '\ud83d', inputSchema: {} }, /not valid Unicode/],

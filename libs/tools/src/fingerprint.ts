@@ -2,12 +2,14 @@ import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { writeJson } from '@holdfast/run';
 import { takesObjects } from './listed-schema.js';
+import { returnedMeta } from './meta.js';
 import { isDeeperThan } from './nesting.js';
 import { headerProblem } from './param-headers.js';
 import { withoutFlaws } from './schema-flaws.js';
 import { isSchema } from './schema-walk.js';
 import type { JsonSchema } from './schema.js';
 import type { UpstreamTool } from './server-catalogue.js';
+import { readIcons, readMeta, type Tell } from './upstream-content.js';
 
 /** The definition of one tool may be this long, in UTF-16 units of its JSON. */
 const maxDefinitionLength = 512 * 1024;
@@ -63,6 +65,8 @@ export function readListedTool(raw: unknown): FitTool | UnfitTool {
 
   const read = readPublished(raw);
   if ('problem' in read) return unfit(read.problem);
+  if (isSchema(raw['execution']) && raw['execution']['taskSupport'] === 'required')
+    return unfit('can only be called as a task, and calls are not sent as tasks');
   const fingerprint = fingerprintOf({ ...read, name });
   const flaws: string[] = [];
   const repaired = (field: 'inputSchema' | 'outputSchema'): JsonSchema => {
@@ -85,29 +89,56 @@ interface Published {
   readonly inputSchema: JsonSchema;
   readonly outputSchema?: JsonSchema;
   readonly annotations?: JsonSchema;
+  readonly otherFields?: JsonSchema;
 }
 
-/** The known fields, as plain JSON: a number that was kept for its digits is one that schemas can use. */
+/** What was published, as plain JSON: a number that was kept for its digits is one that schemas can use. */
 function readPublished(raw: JsonSchema): Published | { readonly problem: string } {
   const { title, description, inputSchema, outputSchema, annotations } = raw;
   const known = { title, description, inputSchema, outputSchema, annotations };
   if (isDeeperThan(known, maxDefinitionDepth))
     return { problem: `has a definition nested deeper than ${maxDefinitionDepth} levels` };
+  const others = otherFields(raw);
   const text = writeJson(known)!;
-  if (text.length > maxDefinitionLength)
+  if (text.length + JSON.stringify(others).length > maxDefinitionLength)
     return { problem: `has a definition longer than ${maxDefinitionLength / 1024} KiB` };
   const plain = JSON.parse(text) as Record<keyof typeof known, unknown>;
-  try {
-    // Infinity (of 1e400) and lone surrogates have no canonical form.
-    canonicalize(plain);
-  } catch {
+  if (!hasCanonicalForm(plain))
     return { problem: 'has a definition with a number or text that cannot be written again' };
-  }
   return {
     ...(typeof plain.title === 'string' && { title: plain.title }),
     ...(typeof plain.description === 'string' && { description: plain.description }),
     inputSchema: plain.inputSchema as JsonSchema,
     ...(isSchema(plain.outputSchema) && { outputSchema: plain.outputSchema }),
     ...(isSchema(plain.annotations) && { annotations: plain.annotations }),
+    ...(Object.keys(others).length > 0 && { otherFields: others }),
   };
+}
+
+/** Fields that are read here; `execution` is about tasks, which are not served. */
+const knownFields: ReadonlySet<string> = new Set([
+  ...['name', 'title', 'description', 'inputSchema', 'outputSchema', 'annotations', 'execution'],
+]);
+
+/** What hosts are shown beside the known fields, each in a form that they take; what has none is dropped. */
+function otherFields(raw: JsonSchema): JsonSchema {
+  const ignore: Tell = () => {};
+  const meta = readMeta(raw['_meta'], ignore);
+  const read = { ...raw, icons: readIcons(raw['icons'], ignore), _meta: meta && returnedMeta(meta) };
+  return Object.fromEntries(
+    Object.entries(read)
+      .filter(([name, value]) => !knownFields.has(name) && value !== undefined && value !== null)
+      .filter(([, value]) => !isDeeperThan(value, maxDefinitionDepth))
+      .map(([name, value]) => [name, JSON.parse(writeJson(value)!) as unknown] as const)
+      .filter((field) => hasCanonicalForm(field)),
+  );
+}
+
+/** Infinity (of 1e400) and lone surrogates have none. */
+function hasCanonicalForm(value: unknown): boolean {
+  try {
+    return canonicalize(value) !== undefined;
+  } catch {
+    return false;
+  }
 }
