@@ -83,14 +83,13 @@ test.each(ways)(
   async (way) => {
     const store = await memoryStore();
     const otherFields = {
-      icons: [{ src: 'data:image/png;base64,AAAA', sizes: ['any'], shape: 'round' }],
+      icons: [{ src: 'data:image/png;base64,AAAA', sizes: ['any'] }],
       _meta: { 'vendor.example/rank': 7 },
       'x-owner': { team: null },
-      name: 'forged',
     };
     const annotations = { title: 'Look', tone: 'warm', readOnlyHint: true };
-    const server = serverOf([{ name: 'look', description: 'Looks.', annotations }]);
-    await store.servers.publish({ ...server, tools: [{ ...server.tools[0]!, otherFields }] });
+    const look = { name: 'look', description: 'Looks.', annotations };
+    await store.servers.publish(serverOf([{ ...otherFields, ...look }]));
     const gateway = await openGateway({ store });
     const { result } = JSON.parse(await ask(gateway, way, 'tools/list')) as {
       result: { tools: { name: string }[] };
