@@ -40,10 +40,14 @@ export default tseslint.config(
             { sourceTag: 'type:store', onlyDependOnLibsWithTags: ['type:core'] },
             { sourceTag: 'type:ops', onlyDependOnLibsWithTags: ['type:core', 'type:store'] },
             { sourceTag: 'type:engine', onlyDependOnLibsWithTags: [...inner, 'type:ops'] },
-            { sourceTag: 'type:wire', onlyDependOnLibsWithTags: ['type:core'] },
+            { sourceTag: 'type:protocol', onlyDependOnLibsWithTags: [] },
+            { sourceTag: 'type:wire', onlyDependOnLibsWithTags: ['type:core', 'type:protocol'] },
             { sourceTag: 'type:rpc', onlyDependOnLibsWithTags: inner },
-            { sourceTag: 'type:connector', onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:wire'] },
-            { sourceTag: 'type:serving', onlyDependOnLibsWithTags: inner },
+            {
+              sourceTag: 'type:connector',
+              onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:protocol', 'type:wire'],
+            },
+            { sourceTag: 'type:serving', onlyDependOnLibsWithTags: [...inner, 'type:protocol'] },
             { sourceTag: 'type:gateway', onlyDependOnLibsWithTags: [...inner, 'type:ops', 'type:serving'] },
             { sourceTag: 'type:example', onlyDependOnLibsWithTags: ['type:core'] },
             // No app imports another, and each reaches what its service is there for: the gateway has no way to an upstream.
@@ -71,7 +75,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['libs/{store,engine,connector,connector-rpc,mcp-client,mcp-server,ops}/src/**/*.ts'],
+    files: ['libs/{protocol,store,engine,connector,connector-rpc,mcp-client,mcp-server,ops}/src/**/*.ts'],
     rules: {
       'no-restricted-imports': ['error', { patterns: ['@nestjs/*'] }],
       'no-restricted-properties': [

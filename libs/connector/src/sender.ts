@@ -1,4 +1,5 @@
-import { type Connection, type ConnectionFault, modernVersion, type Sent } from '@holdfast/mcp-client';
+import type { Connection, ConnectionFault, Sent } from '@holdfast/mcp-client';
+import { modernVersion } from '@holdfast/protocol';
 import {
   endSpan,
   parseJson,

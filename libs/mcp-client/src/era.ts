@@ -1,15 +1,10 @@
+import { legacyVersions, metaKeys, modernVersion } from '@holdfast/protocol';
 import { isObject } from './is-object.js';
 
 /** Revisions of MCP by their manner of speaking (PROTOCOL.md): with a handshake, or each request for itself. */
 export type Era = 'legacy' | 'modern';
 
-export const modernVersion = '2026-07-28';
-
-/** Revisions with a handshake, the one we ask for first (BEHAVIOURS 91). */
-export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
-
 const clientName = 'holdfast';
-const prefix = 'io.modelcontextprotocol/';
 
 /** What `initialize` says of us. We declare no capability (BEHAVIOURS 90). */
 export function initializeParams(clientVersion: string): Record<string, unknown> {
@@ -23,9 +18,9 @@ export function initializeParams(clientVersion: string): Record<string, unknown>
 /** What `_meta` of every request of the modern era carries; the same as `initialize` says. */
 export function modernMeta(clientVersion: string): Record<string, unknown> {
   return {
-    [`${prefix}protocolVersion`]: modernVersion,
-    [`${prefix}clientCapabilities`]: {},
-    [`${prefix}clientInfo`]: { name: clientName, version: clientVersion },
+    [metaKeys.protocolVersion]: modernVersion,
+    [metaKeys.clientCapabilities]: {},
+    [metaKeys.clientInfo]: { name: clientName, version: clientVersion },
   };
 }
 
@@ -45,7 +40,7 @@ export function readServerInfo(info: unknown): ServerInfo | undefined {
 
 /** The same of a server of the modern era, out of the `_meta` of a result. */
 export function readModernServerInfo(meta: unknown): ServerInfo | undefined {
-  return readServerInfo(isObject(meta) ? meta[`${prefix}serverInfo`] : undefined);
+  return readServerInfo(isObject(meta) ? meta[metaKeys.serverInfo] : undefined);
 }
 
 /** A revision as an upstream names it, where it looks like one: no text of an upstream goes into a message. */

@@ -8,7 +8,7 @@ export {
   type Sent,
 } from './connection.js';
 export { isPrivateName, isReservedName, type Environment } from './environment.js';
-export { modernVersion, type Era } from './era.js';
+export type { Era } from './era.js';
 export type { GuardSettings } from './http/address-guard.js';
 export { connectHttp } from './http/http-connection.js';
 export { connectLegacySse } from './http/legacy-sse-connection.js';

@@ -1,3 +1,4 @@
+import { codes } from '@holdfast/protocol';
 import { isInexactNumber, parseJson, writeJson, type Progress } from '@holdfast/run';
 import type { OutgoingCall } from './connection.js';
 import { isObject } from './is-object.js';
@@ -29,8 +30,6 @@ type RpcParams = Readonly<Record<string, unknown>>;
 
 /** Code points of an upstream's error message that are kept: callers are shown it. */
 const maxErrorMessage = 2_000;
-/** JSON-RPC's own, for an error without a usable code. */
-const internalError = -32603;
 
 /**
  * Reads one JSON text of an upstream; a batch (2025-03-26) gives its messages one by one.
@@ -73,7 +72,7 @@ export function readError(text: string): { readonly code: number; readonly messa
 function errorOf({ code, message }: RpcParams): { readonly code: number; readonly message: string } {
   const text = typeof message === 'string' ? message : '';
   return {
-    code: typeof code === 'number' && Number.isInteger(code) ? code : internalError,
+    code: typeof code === 'number' && Number.isInteger(code) ? code : codes.internalError,
     message: [...text.slice(0, 2 * maxErrorMessage)].slice(0, maxErrorMessage).join(''),
   };
 }
@@ -138,7 +137,11 @@ export function writeCall(
 export function writeReply({ id, method }: { readonly id: PeerId; readonly method: string }): string {
   return method === 'ping'
     ? text({ jsonrpc: '2.0', id, result: {} })
-    : text({ jsonrpc: '2.0', id, error: { code: -32601, message: 'this client offers no such method' } });
+    : text({
+        jsonrpc: '2.0',
+        id,
+        error: { code: codes.methodNotFound, message: 'this client offers no such method' },
+      });
 }
 
 function isPeerId(id: unknown): id is PeerId {

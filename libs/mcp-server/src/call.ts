@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { codes } from '@holdfast/protocol';
 import {
   addLink,
   endSpan,
@@ -40,7 +41,7 @@ import type { RunWatch } from './run-watch.js';
 import { markOf, type CallAnswer } from './call-result.js';
 import { metaOf, type HostRequest } from './message.js';
 import type { HandedCall, ResumePoint } from './request-state.js';
-import { codes, ProtocolRefusal, type RequestId } from './wire-errors.js';
+import { ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
 export interface HookRequest {

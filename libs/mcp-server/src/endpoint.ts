@@ -1,3 +1,4 @@
+import { codes } from '@holdfast/protocol';
 import type { Log } from '@holdfast/run';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +26,7 @@ import type { Refusals } from './refusals.js';
 import { RunWatch } from './run-watch.js';
 import { Seals } from './seal.js';
 import { Sessions } from './sessions.js';
-import { codes, errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
+import { errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
 
 export interface McpSettings extends CallSettings, CatalogueSettings, OriginRules {
   readonly maxBodyBytes: number;

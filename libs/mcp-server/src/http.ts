@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { codes } from '@holdfast/protocol';
 import { parseJson } from '@holdfast/run';
-import { codes, errorMessage, ProtocolRefusal } from './wire-errors.js';
+import { errorMessage, ProtocolRefusal } from './wire-errors.js';
 
 export interface Exchange {
   readonly req: IncomingMessage;

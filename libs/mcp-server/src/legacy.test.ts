@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { openToAll } from './auth.js';
-import { legacyVersions } from './legacy.js';
+import { legacyVersions } from '@holdfast/protocol';
 import {
   ci,
   messagesOf,

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { codes, legacyVersions } from '@holdfast/protocol';
 import {
   ensureError,
   readTraceContext,
@@ -23,7 +24,6 @@ import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
 import {
-  codes,
   errorMessage,
   faultOf,
   isRequestId,
@@ -34,8 +34,6 @@ import {
   type RequestId,
 } from './wire-errors.js';
 
-/** Newest first. What comes after these is the modern era. */
-export const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
 const versions: readonly string[] = legacyVersions;
 
 /** Says that the list of tools is another. */

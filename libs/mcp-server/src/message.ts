@@ -1,4 +1,5 @@
-import { codes, isRequestId, ProtocolRefusal, type RequestId } from './wire-errors.js';
+import { codes } from '@holdfast/protocol';
+import { isRequestId, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** A JSON-RPC message of a host, told apart. */
 export type Message =

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isUtf8 } from 'node:buffer';
+import { codes, metaKeys, modernVersion } from '@holdfast/protocol';
 import { readTraceContext, writeJson, type Log, type Principal } from '@holdfast/run';
 import { sendError, sendMessage } from './answer.js';
 import { callOf, HandedOver, HostGone, type Calls, type Sender } from './call.js';
@@ -20,7 +21,6 @@ import { readRequestState, writeRequestState, type HandedCall } from './request-
 import type { Seals } from './seal.js';
 import { EventStream } from './sse.js';
 import {
-  codes,
   errorMessage,
   faultOf,
   internalError,
@@ -31,10 +31,8 @@ import {
   type RequestId,
 } from './wire-errors.js';
 
-/** The keys of the envelope in `_meta` (MCP 2026-07-28, request envelope). */
-const versionKey = 'io.modelcontextprotocol/protocolVersion';
-const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities';
-const modernVersions: readonly string[] = ['2026-07-28'];
+const { protocolVersion: versionKey, clientCapabilities: capabilitiesKey } = metaKeys;
+const modernVersions: readonly string[] = [modernVersion];
 /** A call that lasts longer than this is answered on a stream, so that proxies see bytes. */
 const streamAfterMs = 100;
 /** Subscriptions of all hosts of a process over HTTP, or of one over stdio. */
@@ -55,7 +53,7 @@ export interface ModernParts {
 /** Whether a POST speaks 2026-07-28 or later. Its body says so; a header alone that says so is a modern request that is wrong. */
 export function isModern(version: string | undefined, body: unknown): boolean {
   const named = version?.trim();
-  if (named !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(named) && named >= modernVersions[0]!) return true;
+  if (named !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(named) && named >= modernVersion) return true;
   const params = (body as { params?: unknown } | null)?.params;
   return hasEnvelope(typeof params === 'object' && params !== null ? (params as Params) : {});
 }
@@ -163,7 +161,7 @@ function resultOf(
   members: string,
   { type = 'complete', meta = {} }: { readonly type?: string; readonly meta?: object } = {},
 ): string {
-  const all = { ...meta, 'io.modelcontextprotocol/serverInfo': serverInfo };
+  const all = { ...meta, [metaKeys.serverInfo]: serverInfo };
   return `{${members && `${members},`}"resultType":"${type}","_meta":${writeJson(all)}}`;
 }
 
@@ -255,7 +253,7 @@ export class Subscription {
   }
 
   #meta(): object {
-    return { 'io.modelcontextprotocol/subscriptionId': this.#id };
+    return { [metaKeys.subscriptionId]: this.#id };
   }
 }
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { codes } from '@holdfast/protocol';
 import { ensureError, samePrincipal, type Log, type Principal } from '@holdfast/run';
 import type { Session, SessionLimits, Store } from '@holdfast/store';
-import { codes, ProtocolRefusal } from './wire-errors.js';
+import { ProtocolRefusal } from './wire-errors.js';
 
 /** Use is written at most this often; a write a call cost two thirds of the throughput (BEHAVIOURS R3). */
 const touchEveryMs = 60_000;

@@ -1,5 +1,6 @@
-import { StringDecoder } from 'node:string_decoder';
+import { isUtf8 } from 'node:buffer';
 import type { Readable, Writable } from 'node:stream';
+import { ByteLines, codes } from '@holdfast/protocol';
 import { parseJson, writeJson } from '@holdfast/run';
 import { callOf, type Sender } from './call.js';
 import { legacyResult } from './call-result.js';
@@ -7,7 +8,7 @@ import { answerLegacy, toolsChanged } from './legacy.js';
 import { progressTokenOf, readMessage, type HostRequest, type Params } from './message.js';
 import { answerModern, checkEnvelope, hasEnvelope, Subscription, type ModernParts } from './modern.js';
 import { progressMessage } from './progress.js';
-import { codes, errorMessage, faultOf, ProtocolRefusal, resultMessage, toRefusal } from './wire-errors.js';
+import { errorMessage, faultOf, ProtocolRefusal, resultMessage, toRefusal } from './wire-errors.js';
 
 /**
  * Serves one host over a pair of streams, both eras, nobody authenticated (BEHAVIOURS 64, 68). Each
@@ -25,10 +26,13 @@ export async function serveHostOverStdio(
   // A host that is gone cannot be written to; its end of input tells us.
   output.on('error', () => {});
   await new Promise<void>((resolve) => {
-    const decoder = new StringDecoder('utf8');
-    input.on('data', (chunk: Buffer) => host.take(decoder.write(chunk)));
+    const lines = new ByteLines(parts.maxBodyBytes, {
+      line: (line) => host.take(line),
+      tooLong: () => host.take(undefined),
+    });
+    input.on('data', (chunk: Buffer) => lines.push(chunk));
     input.once('end', () => {
-      host.take(`${decoder.end()}\n`);
+      lines.end();
       resolve();
     });
   });
@@ -45,9 +49,6 @@ class StdioHost {
   /** An older host is told of changes without asking. */
   #isInitialized = false;
   #onIdle: (() => void) | undefined;
-  /** The line that has not ended, in parts; none are kept of one that is too long. */
-  #rest: string[] = [];
-  #restBytes = 0;
 
   constructor(parts: ModernParts, output: Writable) {
     this.#parts = parts;
@@ -56,25 +57,6 @@ class StdioHost {
       if (this.#isInitialized) this.#write(toolsChanged);
       for (const subscription of this.#listening.values()) this.#write(subscription.toolsChanged());
     });
-  }
-
-  /** Only a line feed ends a line: U+2028 and its like are text. */
-  take(text: string): void {
-    const [first = '', ...more] = text.split('\n');
-    this.#keep(first);
-    for (const next of more) {
-      const line = this.#restBytes > this.#parts.maxBodyBytes ? undefined : this.#rest.join('');
-      this.#rest = [];
-      this.#restBytes = 0;
-      this.#read(line);
-      this.#keep(next);
-    }
-  }
-
-  #keep(part: string): void {
-    this.#restBytes += Buffer.byteLength(part);
-    if (this.#restBytes <= this.#parts.maxBodyBytes) this.#rest.push(part);
-    else this.#rest = [];
   }
 
   /** Waits for the answers that are under way, for `graceMs` at most. The runs go on. */
@@ -95,14 +77,15 @@ class StdioHost {
   }
 
   /** @param line undefined for one that is too long */
-  #read(line: string | undefined): void {
-    if (line?.trim() === '') return;
+  take(line: Buffer | undefined): void {
     try {
       if (line === undefined) {
         const limit = `${this.#parts.maxBodyBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`;
         throw new ProtocolRefusal(codes.invalidRequest, `the line is longer than ${limit}`);
       }
-      const message = readMessage(parseLine(line));
+      const body = parseLine(line);
+      if (body === undefined) return;
+      const message = readMessage(body);
       if (message.kind === 'request') void this.#serve(message);
       else if (message.kind === 'notification') this.#note(message.method, message.params);
     } catch (error) {
@@ -178,9 +161,13 @@ class StdioHost {
   }
 }
 
-function parseLine(line: string): unknown {
+/** Undefined for an empty line. @throws ProtocolRefusal for what is no JSON text in UTF-8 */
+function parseLine(line: Buffer): unknown {
+  if (!isUtf8(line)) throw new ProtocolRefusal(codes.parseError, 'the line is not valid UTF-8');
+  const text = line.toString();
+  if (text.trim() === '') return undefined;
   try {
-    return parseJson(line);
+    return parseJson(text);
   } catch {
     throw new ProtocolRefusal(codes.parseError, 'the line is not valid JSON');
   }

@@ -1,17 +1,5 @@
+import { codes } from '@holdfast/protocol';
 import { ensureError, isInexactNumber, isOutage, writeJson } from '@holdfast/run';
-
-/** JSON-RPC codes that we answer with (JSON-RPC 2.0 §5.1; MCP 2026-07-28 for the -3202x). */
-export const codes = {
-  parseError: -32700,
-  invalidRequest: -32600,
-  methodNotFound: -32601,
-  invalidParams: -32602,
-  internalError: -32603,
-  sessionNotFound: -32001,
-  badRequest: -32000,
-  headerMismatch: -32020,
-  unsupportedVersion: -32022,
-} as const;
 
 /** The one thing a host is told about a fault of ours (BEHAVIOURS 32). */
 export const internalError = 'internal error';

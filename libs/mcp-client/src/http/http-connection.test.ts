@@ -158,7 +158,7 @@ describe.each(eras)('a server of the %s era', (era) => {
     const raw = '{"content":[],"structuredContent":{"n":1915883588174806058,"z":-0,"f":1.0,"e":1e400}}';
     const upstream = await startUpstream({ era, pages: [[tool('echo', { rawResult: raw })]] });
     const sent = await send(await connect(upstream.url));
-    expect(writeJson(sent)).toContain('{"n":1915883588174806058,"z":0,"f":1,"e":1e400}');
+    expect(writeJson(sent)).toContain('{"n":1915883588174806058,"z":-0,"f":1,"e":1e400}');
   });
 
   test('F26, F33: a silent call ends by its time, is told so, and was executed once', async () => {

@@ -1,3 +1,4 @@
+import { codes } from '@holdfast/protocol';
 import type { Log } from '@holdfast/run';
 import { Agent } from 'undici';
 import { AddressGuard, hostOf, type GuardSettings, type Resolver } from './address-guard.js';
@@ -17,7 +18,7 @@ import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
 import { HttpWire } from './http-wire.js';
 import { writeCall, writeMessage } from '../json-rpc.js';
-import { methodNotFound, modernResult, sentOfStatus, unsupportedVersion } from './http-sent.js';
+import { modernResult, sentOfStatus } from './http-sent.js';
 
 export interface HttpOptions {
   /** Of the server, placeholders resolved. */
@@ -308,8 +309,9 @@ export class PeerConnection implements HttpConnection {
   #noteLoss(reply: Reply): void {
     if (reply.kind !== 'status') return;
     const { status, error } = reply;
-    const isLostSession = this.#hasSession && status === 404 && error?.code !== methodNotFound;
-    const isLostAgreement = status === 400 && (this.era === 'legacy' || error?.code === unsupportedVersion);
+    const isLostSession = this.#hasSession && status === 404 && error?.code !== codes.methodNotFound;
+    const isLostAgreement =
+      status === 400 && (this.era === 'legacy' || error?.code === codes.unsupportedVersion);
     if (isLostSession || isLostAgreement || status === 401 || status === 403) this.#isOpen = false;
   }
 }

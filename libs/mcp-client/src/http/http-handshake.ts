@@ -1,10 +1,9 @@
+import { legacyVersions, modernVersion } from '@holdfast/protocol';
 import { ConnectionFault } from '../connection.js';
 import {
   initializeParams,
   knownRevisions,
-  legacyVersions,
   modernMeta,
-  modernVersion,
   readModernServerInfo,
   readServerInfo,
   revisionName,

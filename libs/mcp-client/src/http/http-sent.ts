@@ -1,12 +1,9 @@
+import { codes } from '@holdfast/protocol';
 import type { Sent } from '../connection.js';
 import type { Era } from '../era.js';
 import type { Reply } from './http-peer.js';
 import { isObject } from '../is-object.js';
 import { retryAfterMs } from './retry-after.js';
-
-export const methodNotFound = -32601;
-const missingCapability = -32021;
-export const unsupportedVersion = -32022;
 
 /** What a reply that is no success says of a call (BEHAVIOURS R16). */
 export function sentOfStatus(
@@ -24,8 +21,10 @@ export function sentOfStatus(
 
 /** Whether a 400 or 404 is a JSON-RPC answer that says that nothing ran. */
 function isDefinite(status: number, code: number, era: Era): boolean {
-  if (status === 404) return code === methodNotFound;
-  return status === 400 && era === 'modern' && code <= -32020 && code >= unsupportedVersion;
+  if (status === 404) return code === codes.methodNotFound;
+  return (
+    status === 400 && era === 'modern' && code <= codes.headerMismatch && code >= codes.unsupportedVersion
+  );
 }
 
 /** A result of the modern era says what kind it is; nobody at our end can answer a question (PROTOCOL.md, MRTR). */
@@ -35,7 +34,7 @@ export function modernResult(result: unknown): Sent {
   if (type === 'input_required')
     return {
       kind: 'error',
-      code: missingCapability,
+      code: codes.missingCapability,
       message: 'the server asks for input that nobody can give here',
     };
   return {

@@ -1,5 +1,5 @@
+import { ByteLines, legacyVersions, modernVersion } from '@holdfast/protocol';
 import { systemClock, type Clock, type Log, type Progress } from '@holdfast/run';
-import { ByteLines } from './byte-lines.js';
 import { aborted } from '../aborted.js';
 import { CallWait, gaveUp } from '../call-wait.js';
 import { startChild, type ChildOptions, type UpstreamChild } from './child-process.js';
@@ -13,9 +13,7 @@ import {
 import {
   initializeParams,
   knownRevisions,
-  legacyVersions,
   modernMeta,
-  modernVersion,
   readModernServerInfo,
   readServerInfo,
   revisionName,
