@@ -1,4 +1,3 @@
-import { parseDocument } from 'yaml';
 import { isReservedName, type StdioSettings } from '@holdfast/mcp-client';
 import type { ApprovalMode } from '@holdfast/tools';
 import type { Diagnostic, DiagnosticRule } from './diagnostic.js';
@@ -6,6 +5,8 @@ import { hasPlaceholderInAuthority, placeholderProblem } from './placeholders.js
 import { problemsOf, serverEntry, type ServerEntry } from './server-entry.js';
 import { serverKey } from './server-identity.js';
 import type { HttpSettings, ServerSettings } from './server-settings.js';
+import { readServersText } from './servers-text.js';
+import { shownName } from './shown-name.js';
 
 /** What a deployment allows, and what it takes where a server does not say. */
 export interface ServerLimits {
@@ -37,7 +38,7 @@ class EntryRefusal extends Error {
 }
 
 /**
- * Reads the text of a settings file: JSON or YAML, `{servers: […]}`; a list `policy` beside them is read past.
+ * Reads the text of a settings file: JSON, with comments or without, or YAML, `{servers: […]}`; a list `policy` beside them is read past.
  * Each entry is judged alone: a bad one is left out with a diagnostic. A string tells why the file as a whole cannot be
  * read; it quotes nothing of it, since a file may hold secrets.
  */
@@ -74,46 +75,20 @@ export function parseServer(entry: unknown, limits: ServerLimits): ParsedServer 
 
 /** The entries, or why there are none. */
 function readEntries(text: string): readonly unknown[] | string {
-  const { value, problem } = readJson(text) ?? readYaml(text);
-  if (problem !== undefined) return problem;
+  const read = readServersText(text);
+  if ('problem' in read) return read.problem;
+  const { value } = read;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return noList;
   const { servers, policy = [], ...others } = value as Record<string, unknown>;
   const unknown = Object.keys(others)[0];
-  if (unknown !== undefined) return `unknown field ${unknown} at the top; known are servers and policy`;
+  if (unknown !== undefined)
+    return `unknown field ${shownName(unknown)} at the top; known are servers and policy`;
   if (!Array.isArray(servers)) return noList;
   if (!Array.isArray(policy)) return '`policy` must be a list';
   return servers as unknown[];
 }
 
 const noList = 'it must hold a list `servers`';
-
-interface ReadText {
-  readonly value?: unknown;
-  /** Where it cannot be read. */
-  readonly problem?: string;
-}
-
-/** JSON apart, since not all of it is YAML: a tab may indent it. Undefined when it is none. */
-function readJson(text: string): ReadText | undefined {
-  try {
-    return { value: JSON.parse(text) as unknown };
-  } catch {
-    return undefined;
-  }
-}
-
-function readYaml(text: string): ReadText {
-  const document = parseDocument(text, { prettyErrors: true, logLevel: 'silent' });
-  const [error] = document.errors;
-  // The parser's own message quotes the line.
-  if (error !== undefined)
-    return { problem: `line ${error.linePos?.[0].line ?? '?'}: neither JSON nor YAML (${error.code})` };
-  try {
-    return { value: document.toJS() as unknown };
-  } catch {
-    return { problem: 'its aliases cannot be resolved' };
-  }
-}
 
 /** Where it is plain which of the two it is, an entry need not say so. */
 function withTransport(entry: unknown): unknown {
@@ -185,12 +160,15 @@ function checkNames({ id, allow, deny, overrides, requires_approval, auto_approv
   if (allow !== undefined && deny !== undefined)
     throw new EntryRefusal('allow and deny exclude each other; use one of them');
   const both = auto_approve.find((name) => requires_approval.includes(name));
-  if (both !== undefined) throw new EntryRefusal(`${both} is in auto_approve and in requires_approval`);
+  if (both !== undefined)
+    throw new EntryRefusal(`${shownName(both)} is in auto_approve and in requires_approval`);
   const names = { allow, deny, requires_approval, auto_approve, overrides: Object.keys(overrides) };
   for (const [field, list] of Object.entries(names)) {
     const qualified = list?.find((name) => name.startsWith(`${id}__`));
     if (qualified !== undefined)
-      throw new EntryRefusal(`${field}: ${qualified} must be the bare name, as the server publishes it`);
+      throw new EntryRefusal(
+        `${field}: ${shownName(qualified)} must be the bare name, as the server publishes it`,
+      );
   }
 }
 
@@ -209,7 +187,10 @@ function stdioOf(entry: ServerEntry, { stdioEnabled }: ServerLimits): StdioSetti
   if (command === undefined) throw new EntryRefusal('command: a stdio server needs one');
   const reserved = Object.keys(env).find(isReservedName);
   if (reserved !== undefined)
-    throw new EntryRefusal(`env: ${reserved} is a name of ours and cannot be set`, 'env-reserved-name');
+    throw new EntryRefusal(
+      `env: ${shownName(reserved)} is a name of ours and cannot be set`,
+      'env-reserved-name',
+    );
   checkPlaceholders({ command, args, env, cwd });
   if (!stdioEnabled)
     throw new EntryRefusal('stdio servers are off here; set HOLDFAST_STDIO_ENABLED=true, or put a proxy that speaks HTTP in front of it', 'unsupported-transport'); // prettier-ignore
@@ -247,7 +228,7 @@ function headersOf({ headers = {}, auth }: ServerEntry): Record<string, string> 
   const all = [...Object.entries(headers), ...fromVariables] as [string, string][];
   const names = all.map(([name]) => name.toLowerCase());
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
-  if (repeated !== undefined) throw new EntryRefusal(`headers: ${repeated} is there twice`);
+  if (repeated !== undefined) throw new EntryRefusal(`headers: ${shownName(repeated)} is there twice`);
   return Object.fromEntries(all);
 }
 

@@ -79,8 +79,8 @@ describe('placeholders', () => {
       '${HOME}',
       'unknown placeholder ${HOME}; known are ${node}, ${python}, ${repo}, ${home} and ${env:NAME}',
     ],
-    ['${env:}', '${env:} names no variable'],
-    ['${env:../x}', '${env:../x} names no variable'],
+    ['${env:}', 'a placeholder ${env:…} names no variable'],
+    ['${env:../x}', 'a placeholder ${env:…} names no variable'],
     ['${env:A', 'a placeholder is not closed: ${ without }'],
   ])('%s is told as wrong', async (text, problem) => {
     expect(placeholderProblem(text)).toBe(problem);

@@ -42,8 +42,8 @@ export function placeholderProblem(text: string): string | undefined {
   for (const [, name = '', end] of text.matchAll(pattern)) {
     if (end === '') return 'a placeholder is not closed: ${ without }';
     if (isWord(name)) continue;
-    if (!name.startsWith('env:')) return `unknown placeholder \${${name}}; known are \${node}, \${python}, \${repo}, \${home} and \${env:NAME}`; // prettier-ignore
-    if (!variableName.test(name.slice(4))) return `\${${name}} names no variable`;
+    if (!name.startsWith('env:')) return `unknown placeholder ${placeholderOf(name)}; known are \${node}, \${python}, \${repo}, \${home} and \${env:NAME}`; // prettier-ignore
+    if (!variableName.test(name.slice(4))) return 'a placeholder ${env:…} names no variable';
   }
   return undefined;
 }
@@ -125,6 +125,11 @@ async function fillText(
     }
   }
   return parts.join('') + text.slice(end);
+}
+
+/** What it holds may be a part of a secret, in which a `${` stands. */
+function placeholderOf(name: string): string {
+  return variableName.test(name) ? `\${${name}}` : '${…}';
 }
 
 function isWord(name: string): name is (typeof words)[number] {

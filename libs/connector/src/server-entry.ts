@@ -2,6 +2,7 @@ import { formatPath } from '@holdfast/run';
 import { defaultRules } from '@holdfast/tools';
 import { z } from 'zod';
 import { nearestName } from './nearest-name.js';
+import { shownName } from './shown-name.js';
 
 /**
  * One server as an operator writes it: the fields of BEHAVIOURS §4a by the names they have in the
@@ -72,6 +73,7 @@ export const serverEntry = z.strictObject({
 export type ServerEntry = z.infer<typeof serverEntry>;
 
 const knownFields = Object.keys(serverEntry.shape);
+const maxShownKeys = 10;
 
 /** What is wrong with an entry, field by field, without the value of any. */
 export function problemsOf(error: z.ZodError): string {
@@ -79,11 +81,15 @@ export function problemsOf(error: z.ZodError): string {
 }
 
 function issueProblems(issue: z.core.$ZodIssue): string[] {
-  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
-  if (issue.code === 'unrecognized_keys' && path.length === 0)
-    return issue.keys.map((key) => {
-      const nearest = nearestName(key, knownFields);
-      return `unknown field ${key}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
-    });
-  return [`${formatPath(path) || 'the entry'}: ${issue.message}`];
+  const path = formatPath(
+    issue.path.map((part) => (typeof part === 'number' ? part : shownName(String(part)))),
+  );
+  if (issue.code !== 'unrecognized_keys') return [`${path || 'the entry'}: ${issue.message}`];
+  const shown = issue.keys.slice(0, maxShownKeys).map((key) => {
+    const nearest = path === '' ? nearestName(key, knownFields) : undefined;
+    const where = path === '' ? '' : `${path}: `;
+    return `${where}unknown field ${shownName(key)}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
+  });
+  const more = issue.keys.length - maxShownKeys;
+  return more > 0 ? [...shown, `${more} more unknown fields`] : shown;
 }
