@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HttpException, Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import {
   authenticate,
@@ -42,6 +42,7 @@ export class ApiAccess implements CanActivate {
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
+    context.switchToHttp().getResponse<ServerResponse>().setHeader('Vary', 'Origin');
     const rules = originRules(this.#gateway.settings);
     const { host, origin } = request.headers;
     const isHostAllowed = isAllowedHost(host, rules);

@@ -77,3 +77,56 @@ describe('G32: keys of an issuer that are read over plain http', () => {
     expect(problems({ ...jwt, HOLDFAST_JWT_JWKS_URL: url })).toEqual([]);
   });
 });
+
+describe('G35: hosts and origins that no request names', () => {
+  test.each([
+    ['*', /wildcard; list each/],
+    ['*.example.com', /wildcard/],
+    ['mcp.example.com:8443', /write mcp\.example\.com$/],
+    ['https://mcp.example.com', /write mcp\.example\.com$/],
+    ['https://mcp.example.com/mcp', /write mcp\.example\.com$/],
+    ['mcp.example.com/', /write mcp\.example\.com$/],
+    ['mcp.example.com.', /write mcp\.example\.com$/],
+    ['::1', /write \[::1\]$/],
+    ['[::1]:8000', /write \[::1\]$/],
+    ['127.1', /write 127\.0\.0\.1$/],
+    ['bücher.example', /write xn--bcher-kva\.example$/],
+    ['me@mcp.example.com', /write mcp\.example\.com$/],
+    ['mcp example', /not a host name alone$/],
+  ])('HOLDFAST_ALLOWED_HOSTS=%s stops the start with the remedy', (text, remedy) => {
+    expect(problems({ HOLDFAST_ALLOWED_HOSTS: `localhost,${text}` })).toEqual([
+      expect.stringMatching(/^HOLDFAST_ALLOWED_HOSTS: /),
+    ]);
+    expect(problems({ HOLDFAST_ALLOWED_HOSTS: text }).join()).toMatch(remedy);
+  });
+
+  test.each([
+    ['*', /wildcard; list each/],
+    ['https://*.example.com', /wildcard/],
+    ['https://app.example.com/', /write https:\/\/app\.example\.com$/],
+    ['https://app.example.com/page', /write https:\/\/app\.example\.com$/],
+    ['https://App.Example.com', /write https:\/\/app\.example\.com$/],
+    ['https://app.example.com:443', /write https:\/\/app\.example\.com$/],
+    ['http://app.example.com:80', /write http:\/\/app\.example\.com$/],
+    ['app.example.com', /as https:\/\/app\.example\.com$/],
+    ['app.example.com:8443', /as https:\/\/app\.example\.com$/],
+    ['null', /sandboxed/],
+    ['file://', /write scheme and host$/],
+  ])('HOLDFAST_ALLOWED_ORIGINS=%s stops the start with the remedy', (text, remedy) => {
+    expect(problems({ HOLDFAST_ALLOWED_ORIGINS: text })).toEqual([
+      expect.stringMatching(/^HOLDFAST_ALLOWED_ORIGINS: /),
+    ]);
+    expect(problems({ HOLDFAST_ALLOWED_ORIGINS: text }).join()).toMatch(remedy);
+  });
+
+  test('what requests do name is taken', () => {
+    expect(
+      problems({
+        HOLDFAST_ALLOWED_HOSTS:
+          'mcp.example.com, MCP.example.org,localhost,10.0.0.7,[::1],my_host,xn--bcher-kva.example',
+        HOLDFAST_ALLOWED_ORIGINS:
+          'https://app.example.com,http://localhost:5173,https://[::1]:8443,vscode-webview://0abc',
+      }),
+    ).toEqual([]);
+  });
+});

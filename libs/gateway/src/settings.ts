@@ -1,4 +1,10 @@
-import { jwtAlgorithms, loopbackHosts, type OriginRules } from '@holdfast/mcp-server';
+import {
+  hostProblem,
+  jwtAlgorithms,
+  loopbackHosts,
+  originProblem,
+  type OriginRules,
+} from '@holdfast/mcp-server';
 import {
   isLoopback,
   listenHost,
@@ -69,10 +75,13 @@ export const servingSettings = {
   allowedOrigins: setting.list('HOLDFAST_ALLOWED_ORIGINS', {
     about: 'origins of browser pages that may call, exactly',
     defaultText: 'those of loopback',
+    check: originProblem,
   }),
   allowedHosts: setting.list('HOLDFAST_ALLOWED_HOSTS', {
-    about: 'host names that requests may name',
-    defaultText: 'loopback names when bound to loopback, else any',
+    about: 'host names that requests may name, whatever the port',
+    defaultText:
+      'when bound to loopback, its names and those of HOLDFAST_HOST and HOLDFAST_PUBLIC_URL; else any',
+    check: hostProblem,
   }),
   maxBodyBytes: setting.bytes('HOLDFAST_MAX_BODY_BYTES', {
     about: 'largest request body',
@@ -247,8 +256,12 @@ export const servingRules = [
 ];
 
 /** Which origins and host names are answered, on the MCP path and under `/api`. */
-export function originRules({ host, allowedHosts, allowedOrigins }: ServingSettings): OriginRules {
-  return { origins: allowedOrigins, hosts: allowedHosts ?? (isLoopback(host) ? loopbackHosts : undefined) };
+export function originRules({ host, publicUrl, allowedHosts, allowedOrigins }: ServingSettings): OriginRules {
+  // Where a proxy on this machine keeps the Host, requests name the public URL, which is printed at start.
+  const published = publicUrl === undefined ? [] : [new URL(publicUrl).hostname];
+  if (!isLoopback(host)) return { origins: allowedOrigins, hosts: allowedHosts };
+  const hosts = allowedHosts ?? [...loopbackHosts, host, ...published];
+  return { origins: allowedOrigins, ownHost: host, hosts };
 }
 
 /** Whether `/api` is open without a key: open mode on loopback, unless admin keys are set. */

@@ -169,19 +169,22 @@ export class McpEndpoint {
   async #admit(exchange: Exchange): Promise<void> {
     const { req, res } = exchange;
     const { auth, settings, refusals } = this.#parts;
+    // Of every answer, a refusal too: a cache that keeps one page's answer would give it to another.
+    res.setHeader('Vary', 'Origin');
     const origin = headerOf(req, 'origin');
     const isOriginAllowed = origin === undefined || isAllowedOrigin(origin, settings);
     const isWelcome = isOriginAllowed && isAllowedHost(headerOf(req, 'host'), settings);
     if (origin !== undefined && isWelcome) allowOrigin(res, origin);
     // A browser asks before it sends anything, its credentials too.
-    if (req.method === 'OPTIONS' && isWelcome) return answerPreflight(res);
+    const isPreflight = req.method === 'OPTIONS';
+    if (isPreflight && isWelcome) return answerPreflight(exchange);
 
-    const verdict = await authenticate(auth, req);
-    if (verdict.kind === 'refused') {
+    const verdict = isPreflight ? undefined : await authenticate(auth, req);
+    if (verdict?.kind === 'refused') {
       refusals.caller(verdict.reason);
       return refuseCaller(exchange, verdict.status);
     }
-    if (!isWelcome) {
+    if (!isWelcome || verdict === undefined) {
       refusals.name(isOriginAllowed ? 'host' : 'origin', isOriginAllowed ? req.headers.host : origin);
       throw new ProtocolRefusal(
         codes.badRequest,

@@ -119,8 +119,10 @@ export function readAccept(req: IncomingMessage): Accepts {
 
 /** Which origins and host names are answered (BEHAVIOURS 13). */
 export interface OriginRules {
-  /** Exact origins; undefined allows those of loopback. */
+  /** Exact origins; undefined allows those of loopback, and of `ownHost`. */
   readonly origins: readonly string[] | undefined;
+  /** The address of loopback that is served. */
+  readonly ownHost?: string | undefined;
   /** Host names, whatever the port; undefined allows any. */
   readonly hosts: readonly string[] | undefined;
 }
@@ -128,16 +130,45 @@ export interface OriginRules {
 export const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
 /** Whether a page of that origin may use us. An absent origin is no browser's. */
-export function isAllowedOrigin(origin: string, { origins }: OriginRules): boolean {
+export function isAllowedOrigin(origin: string, { origins, ownHost }: OriginRules): boolean {
   if (origins !== undefined) return origins.includes(origin);
   const host = hostNameOf(origin, /^https?:\/\/([^/]+)$/);
-  return host !== undefined && loopbackHosts.includes(host);
+  return host !== undefined && (loopbackHosts.includes(host) || host === ownHost);
 }
 
 export function isAllowedHost(host: string | undefined, { hosts }: OriginRules): boolean {
   if (hosts === undefined) return true;
   const name = hostNameOf(host ?? '', /^([^/]+)$/);
   return name !== undefined && hosts.some((allowed) => allowed.toLowerCase() === name);
+}
+
+/**
+ * What is wrong with a host name of the settings, which is compared with that of a request; undefined when nothing is.
+ * A form that no request can name would refuse every request.
+ */
+export function hostProblem(text: string): string | undefined {
+  if (text.includes('*')) return `${quoted(text)} has a wildcard; list each host name, or unset the variable`;
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
+  const ip6 = /^[0-9a-f:.]+:[0-9a-f:.]*$/i.test(text) ? URL.parse(`http://[${text}]`) : null;
+  const name = (ip6 ?? url)?.hostname.replace(/\.$/, '') ?? '';
+  if (name === text.toLowerCase()) return undefined;
+  return `${quoted(text)} is not a host name alone${name === '' ? '' : `; write ${name}`}`;
+}
+
+/** The same for an origin. Browsers name it as scheme, host and port, and other applications by a scheme of their own. */
+export function originProblem(text: string): string | undefined {
+  if (text.includes('*')) return `${quoted(text)} has a wildcard; list each origin`;
+  if (text === 'null') return '"null" is the origin of every sandboxed page; list each origin by name';
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
+    return `${quoted(text)} is not an origin; write scheme and host, as https://${hostProblem(text) === undefined ? text : 'app.example.com'}`;
+  const { protocol, host } = URL.parse(text) ?? { protocol: '', host: '' };
+  const origin = `${protocol}//${host}`;
+  if (host !== '' && origin === text) return undefined;
+  return `${quoted(text)} is not an origin as browsers send it${host === '' ? '; write scheme and host' : `; write ${origin}`}`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, 100));
 }
 
 /** The host name in a `Host` or an `Origin`, without its port; undefined for what is neither. */
@@ -151,14 +182,31 @@ function hostNameOf(text: string, form: RegExp): string | undefined {
 export function allowOrigin(res: ServerResponse, origin: string): void {
   res.setHeader('Access-Control-Allow-Origin', origin);
   res.setHeader('Access-Control-Expose-Headers', 'Mcp-Session-Id, WWW-Authenticate');
-  res.setHeader('Vary', 'Origin');
 }
 
-export function answerPreflight(res: ServerResponse): void {
+/** The headers of both eras, and those of trace context (W3C). */
+const allowedHeaders = [
+  'Authorization',
+  'Content-Type',
+  'Accept',
+  'Mcp-Session-Id',
+  'MCP-Protocol-Version',
+  'Last-Event-ID',
+  'Mcp-Method',
+  'Mcp-Name',
+  'traceparent',
+  'tracestate',
+  'baggage',
+];
+
+/** A page of an allowed origin may send what it likes: hosts and their libraries add headers of their own. */
+export function answerPreflight({ req, res }: Exchange): void {
+  const asked = headerOf(req, 'access-control-request-headers')?.split(',') ?? [];
+  const names = asked.map((name) => name.trim()).filter((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name));
   sendEmpty(res, 204, {
     'Access-Control-Allow-Methods': 'GET, POST, DELETE',
-    'Access-Control-Allow-Headers':
-      'Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name',
+    'Access-Control-Allow-Headers': [...new Set([...allowedHeaders, ...names])].join(', '),
     'Access-Control-Max-Age': '600',
+    Vary: 'Origin, Access-Control-Request-Headers',
   });
 }

@@ -14,7 +14,14 @@ export { moduleAuth } from './auth-module.js';
 export { cancelRun } from './cancel-run.js';
 export type { HookRequest, IdentityHooks } from './call.js';
 export { McpEndpoint, type McpParts, type McpSettings } from './endpoint.js';
-export { isAllowedHost, isAllowedOrigin, loopbackHosts, type OriginRules } from './http.js';
+export {
+  hostProblem,
+  isAllowedHost,
+  isAllowedOrigin,
+  loopbackHosts,
+  originProblem,
+  type OriginRules,
+} from './http.js';
 export type { CallObserver } from './observer.js';
 export { Refusals, type RefusalReason } from './refusals.js';
 export { serveHostOverStdio } from './stdio.js';
