@@ -351,6 +351,33 @@ describe('ownership', () => {
     expect(upstream.executions.all).toHaveLength(1);
   });
 
+  test('G04: one that stalled before it published does not replace what its successor published', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream({ pages: [[tool('a')]] })];
+    const servers = settings({ id: 'up', url: upstream.url });
+    const stalled = Promise.withResolvers<void>();
+    const answers: (boolean | undefined)[] = [];
+    const publish: Store['servers']['publish'] = async (...asked) => {
+      await stalled.promise;
+      const answer = await store.servers.publish(...asked);
+      answers.push(answer);
+      return answer;
+    };
+    let isLost = false;
+    const own: Store['servers']['own'] = async (...asked) => (isLost ? [] : store.servers.own(...asked));
+    startConnector({ ...store, servers: { ...store.servers, own, publish } }, servers);
+    await until(() => upstream.requests('tools/list').length > 0);
+    const [key, { id }] = [...(await store.servers.owners())][0]!;
+    isLost = true;
+    await store.servers.disown(id, [key]);
+    upstream.script.pages = [[tool('a'), tool('b')]];
+    startConnector(store, servers);
+    await until(async () => (await offered(store))['up']?.length === 2);
+    stalled.resolve();
+    await until(() => answers.length > 0);
+    expect(answers).toEqual([false]);
+    expect(await offered(store)).toEqual({ up: ['a', 'b'] });
+  });
+
   test('a server that every connector may serve is owned by each', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const servers = settings({ id: 'up', url: upstream.url, placement: 'every' });

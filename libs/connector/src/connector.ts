@@ -254,14 +254,14 @@ export class Connector {
     for (const one of opening) this.#openServer(one, known.get(one.entry.key));
   }
 
-  #openServer({ settings, entry }: Wanted, known: ServerCatalogue | undefined): void {
+  #openServer({ settings, entry, lease }: Wanted, known: ServerCatalogue | undefined): void {
     const { store, open, log, diagnose, observer } = this.#parts;
     const server = new UpstreamServer({
       settings,
       entry,
       known,
       open: (principal, signal) => open(settings, principal, signal),
-      publish: (catalogue) => store.servers.publish(catalogue),
+      publish: (catalogue) => store.servers.publish(catalogue, { owner: this.#ownership.id, lease }),
       log,
       diagnose,
       onConnected: (isConnected) => observer.connected(entry.id, isConnected),
@@ -302,11 +302,19 @@ export class Connector {
     }
     const unwanted = this.#offering.filter(({ key }) => !this.#wanted.has(key));
     if (unwanted.length === 0) return;
-    const owned = new Set([...(await store.servers.owners()).keys()].map(serverOfLease));
+    const isOwned = async (key: string, except?: string): Promise<boolean> =>
+      [...(await store.servers.owners()).keys()].some(
+        (lease) => serverOfLease(lease) === key && lease !== except,
+      );
     for (const server of unwanted) {
-      if (owned.has(server.key)) continue;
-      await store.servers.publish({ ...server, tools: [] });
-      log.info({ server: server.id }, 'server retired');
+      if (await isOwned(server.key)) continue;
+      const lease = leaseName(server.key);
+      await this.#ownership.borrow(lease, async (holder) => {
+        // Somebody may have taken it since, under a lease of another name.
+        if (await isOwned(server.key, lease)) return;
+        if (await store.servers.publish({ ...server, tools: [] }, holder))
+          log.info({ server: server.id }, 'server retired');
+      });
     }
   }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ensureError, type Log } from '@holdfast/run';
-import type { ServerStore } from '@holdfast/store';
+import type { LeaseHolder, ServerStore } from '@holdfast/store';
 
 /** The leases that one connector holds in the store, and what it may rely on by its own clock meanwhile. */
 export class Ownership {
@@ -64,6 +64,18 @@ export class Ownership {
     await this.#servers.disown(this.id, leases).catch((error: unknown) => {
       this.#log.warn({ err: ensureError(error) }, 'servers not given up; their leases will run out');
     });
+  }
+
+  /** Does `work` under a lease that nobody has, and gives it up; nothing where somebody has it. */
+  async borrow(lease: string, work: (holder: LeaseHolder) => Promise<void>): Promise<void> {
+    const owner = { id: this.id, address: this.#address };
+    const [owned] = await this.#servers.own(owner, [lease], this.#leaseMs);
+    if (owned === undefined) return;
+    try {
+      await work({ owner: this.id, lease });
+    } finally {
+      await this.disown([lease]);
+    }
   }
 
   async disownAll(): Promise<void> {

@@ -16,7 +16,8 @@ export interface ServerParts {
   /** What the catalogue is built on: everything but the tools. */
   readonly entry: Omit<ServerCatalogue, 'tools'>;
   readonly open: Open;
-  readonly publish: (catalogue: ServerCatalogue) => Promise<void>;
+  /** Resolves to false when the server is not this connector's now, and nothing was kept. */
+  readonly publish: (catalogue: ServerCatalogue) => Promise<boolean>;
   readonly log: Log;
   readonly diagnose: (diagnostic: Diagnostic) => void;
   readonly onConnected: (isConnected: boolean) => void;
@@ -140,6 +141,7 @@ export class UpstreamServer {
       try {
         await this.#pool.get(null);
         await this.#list();
+        if (this.#listAgain) this.#listSoon();
         if (this.#wasListed) return;
       } catch (error) {
         this.#fail(error);
@@ -278,15 +280,21 @@ export class UpstreamServer {
     // Another order of keys is no change.
     if (canonicalize(catalogue) === canonicalize(this.#published)) return;
     try {
-      await this.#parts.publish(catalogue);
-      this.#published = catalogue;
+      if (await this.#parts.publish(catalogue)) {
+        this.#published = catalogue;
+        return;
+      }
+      this.#parts.log.warn(
+        { server: this.key },
+        'catalogue not kept: the lease of the server is not ours now',
+      );
     } catch (error) {
       this.#parts.log.warn(
         { server: this.key, err: ensureError(error) },
         'catalogue not kept; listing again',
       );
-      this.#listAgain = true;
     }
+    this.#listAgain = true;
   }
 
   #fail(error: unknown): void {

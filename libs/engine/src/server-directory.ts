@@ -54,6 +54,12 @@ export class ServerDirectory {
     if (catalogue === undefined) return;
     this.#revision = catalogue.revision;
     this.#servers = new Map(catalogue.servers.map((server) => [server.key, server]));
+    const rows = catalogue.unreadable.filter(({ kind }) => kind === 'server');
+    if (rows.length > 0)
+      this.#log.warn(
+        { rows: rows.slice(0, 20), count: rows.length },
+        'servers left out: their rows cannot be read',
+      );
     this.#onChange();
   }
 

@@ -10,6 +10,7 @@ import {
 } from '@holdfast/run';
 import { openStore, type Store } from '@holdfast/store';
 import { defaultRules, type ServerCatalogue, type ServerRules } from '@holdfast/tools';
+import { publish } from '../../../test/support/publish.ts';
 import type { Upstreams } from './upstreams.js';
 import { Worker, type WorkerSettings } from './worker.js';
 import { end, silent, until } from './test-runs.js';
@@ -41,7 +42,7 @@ const catalogue = (change: Partial<ServerRules> = {}, key = 'gh_00000001'): Serv
 async function openMemory(...servers: ServerCatalogue[]): Promise<Store> {
   const store = await openStore('memory:');
   stores.push(store);
-  for (const server of servers) await store.servers.publish(server);
+  for (const server of servers) await publish(store, server);
   return store;
 }
 

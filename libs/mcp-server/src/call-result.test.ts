@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { publish } from '../../../test/support/publish.ts';
 import { legacyResult, modernResult } from './call-result.js';
 import { ask, memoryStore, openGateway, serverOf, ways, type ToolResult } from './test-gateway.js';
 
@@ -89,7 +90,7 @@ test.each(ways)(
     };
     const annotations = { title: 'Look', tone: 'warm', readOnlyHint: true };
     const look = { name: 'look', description: 'Looks.', annotations };
-    await store.servers.publish(serverOf([{ ...otherFields, ...look }]));
+    await publish(store, serverOf([{ ...otherFields, ...look }]));
     const gateway = await openGateway({ store });
     const { result } = JSON.parse(await ask(gateway, way, 'tools/list')) as {
       result: { tools: { name: string }[] };
@@ -155,7 +156,8 @@ describe('G06: structured content that is no object', () => {
       const store = await memoryStore();
       const rows = { type: 'array', items: { type: 'integer' } };
       const one = { type: 'object', properties: { n: { type: 'integer' } } };
-      await store.servers.publish(
+      await publish(
+        store,
         serverOf([
           { name: 'rows', outputSchema: rows },
           { name: 'one', outputSchema: one },

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { tokenRunId, type CallError } from '@holdfast/run';
 import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
+import { publish } from '../../../test/support/publish.ts';
 import {
   ask,
   envelope,
@@ -32,7 +33,7 @@ const withUpstream = async (
   change: GatewayChange = {},
 ): Promise<TestGateway> => {
   const store = await memoryStore();
-  await store.servers.publish(server);
+  await publish(store, server);
   return openGateway({ store, ...change });
 };
 
@@ -72,7 +73,7 @@ describe.each(eras)('on the %s era a call of an upstream', (era) => {
     expect(errorNameOf(await host.call('docs__search', { q: 'x' }, { token: 't' }))).toBe(
       'IdempotencyConflict',
     );
-    await gateway.store.servers.publish(serverOf([]));
+    await publish(gateway.store, serverOf([]));
     expect(runOf(await host.call('docs__search', {}, { token: 't' })).reattached).toBe(true);
   });
 
@@ -159,7 +160,7 @@ describe.each(eras)('on the %s era a call of an upstream', (era) => {
     // Also before there is a run, and when the tool is gone while the host still lists it.
     const refused = await host.call('docs__count', {}, { token: '' });
     expect([errorNameOf(refused), refused.structuredContent]).toEqual(['InvalidIdempotencyToken', undefined]);
-    await gateway.store.servers.publish(serverOf([]));
+    await publish(gateway.store, serverOf([]));
     const repeated = await host.call('docs__count', {}, { token: 'docs__count' });
     expect([errorNameOf(repeated), repeated.structuredContent]).toEqual(['MCPToolError', undefined]);
   });
@@ -190,7 +191,7 @@ describe.each(ways)('%s: a call', (way) => {
   ])('G84: of a tool that %s is ToolWithdrawn where it was listed', async (_why, later, name) => {
     const gateway = await withUpstream();
     await ask(gateway, way, 'tools/list');
-    await gateway.store.servers.publish(later);
+    await publish(gateway.store, later);
     const { result } = await call(gateway, `docs__${name}`, '{}');
     expect(result).toMatchObject({
       isError: true,
@@ -201,7 +202,7 @@ describe.each(ways)('%s: a call', (way) => {
     expect(result!.structuredContent === undefined).toBe(name === 'count');
     expect((await call(gateway, 'docs__never', '{}')).error?.code).toBe(-32602);
     expect(await gateway.runs()).toEqual([]);
-    await gateway.store.servers.publish(serverOf(tools));
+    await publish(gateway.store, serverOf(tools));
     gateway.finishAll('back');
     expect(textOf((await call(gateway, `docs__${name}`, '{}')).result!)).toBe('back');
   });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Store } from '@holdfast/store';
 import { defineTool, type ServerCatalogue, type ServerRules, type ToolDefinition } from '@holdfast/tools';
+import { publish } from '../../../test/support/publish.ts';
 import { ToolCatalogue, type CatalogueSettings } from './catalogue.js';
 import {
   afterTest,
@@ -132,7 +133,7 @@ const listOf = async (
   settings: CatalogueSettings = naming,
 ): Promise<Record<string, unknown>[]> => {
   const store = await memoryStore();
-  await store.servers.publish(server);
+  await publish(store, server);
   const catalogue = new ToolCatalogue({ store, settings, maxAgeMs: day, log: quiet });
   afterTest(() => catalogue.close());
   const all = JSON.parse(await catalogue.list('modern')) as { name: string }[];
@@ -189,7 +190,7 @@ describe('the tools of an upstream', () => {
       ],
     };
     const plain = JSON.parse(JSON.stringify(inputSchema).replace(',"x-mcp-header":"Id"', '')) as object;
-    await store.servers.publish(serverOf([{ name: 't', inputSchema: plain }]));
+    await publish(store, serverOf([{ name: 't', inputSchema: plain }]));
     const catalogue = catalogueOf(store);
     const [listed] = JSON.parse(await catalogue.list('modern')) as { inputSchema: object }[];
     expect(listed!.inputSchema).toEqual({
@@ -217,7 +218,7 @@ describe('the tools of an upstream', () => {
     const store = await memoryStore();
     const lines: unknown[] = [];
     const log = { ...quiet, warn: (fields: object, message: string) => void lines.push([message, fields]) };
-    await store.servers.publish(serverOf([{ name: '' }, { name: 'good' }]));
+    await publish(store, serverOf([{ name: '' }, { name: 'good' }]));
     const catalogue = new ToolCatalogue({ store, settings: naming, maxAgeMs: day, log });
     afterTest(() => catalogue.close());
     expect((await catalogue.find('docs__good'))?.kind).toBe('upstream');
@@ -227,20 +228,39 @@ describe('the tools of an upstream', () => {
     expect(lines).toEqual([['tools left out of the list', { tools: [tool], count: 1 }]]);
   });
 
+  test('G10: a row of the store that cannot be read takes no other tool away, and is reported once', async () => {
+    const store = await memoryStore();
+    const lines: unknown[] = [];
+    const log = { ...quiet, warn: (fields: object, message: string) => void lines.push([message, fields]) };
+    const damaged = { ...serverOf(docs, { key: 'bad_5e5e5e5e' }), toJSON: () => ({ key: 'bad_5e5e5e5e' }) };
+    await publish(store, damaged);
+    await publish(store, serverOf([{ name: 'good' }]));
+    const catalogue = new ToolCatalogue({ store, settings: naming, maxAgeMs: day, log });
+    afterTest(() => catalogue.close());
+    expect((await catalogue.find('docs__good'))?.kind).toBe('upstream');
+    expect((await catalogue.find('work'))?.kind).toBe('local');
+    await store.tools.register('another', []);
+    await catalogue.list('modern');
+    const row = { kind: 'server', name: 'bad_5e5e5e5e', problem: expect.any(String) };
+    expect(lines).toEqual([
+      ['rows of the store cannot be read; left out of the list', { rows: [row], count: 1 }],
+    ]);
+  });
+
   test('F77 hosts are told of a change once, and not when the list is equal', async () => {
     const store = await memoryStore();
-    await store.servers.publish(serverOf(docs));
+    await publish(store, serverOf(docs));
     const catalogue = catalogueOf(store);
     let heard = 0;
     catalogue.onChange(() => heard++);
     await catalogue.list('modern');
-    await store.servers.publish(serverOf(docs, { rules: { timeoutMs: 1_000 } }));
+    await publish(store, serverOf(docs, { rules: { timeoutMs: 1_000 } }));
     await until(async () => {
       const found = await catalogue.find('docs__bare');
       return found?.kind === 'upstream' && found.server.rules.timeoutMs === 1_000;
     });
     expect(heard).toBe(0);
-    await store.servers.publish(serverOf([]));
+    await publish(store, serverOf([]));
     await until(() => heard === 1);
     expect(await catalogue.find('docs__bare')).toBeUndefined();
   });
@@ -249,7 +269,7 @@ describe('the tools of an upstream', () => {
     const store = await memoryStore();
     for (let i = 0; i < 50; i++) {
       const tools = Array.from({ length: 40 }, (_, n) => ({ name: `tool_${n}` }));
-      await store.servers.publish(serverOf(tools, { key: `s${i}_5e5e5e5e`, id: `s${i}` }));
+      await publish(store, serverOf(tools, { key: `s${i}_5e5e5e5e`, id: `s${i}` }));
     }
     const catalogue = catalogueOf(store);
     expect(JSON.parse(await catalogue.list('modern'))).toHaveLength(2_000 + definitions.length);

@@ -84,7 +84,8 @@ export class ToolCatalogue {
   #readAt = -Infinity;
   #changed = false;
   #reading: Promise<void> | undefined;
-  #reported = '';
+  /** What was said last, by message. */
+  readonly #reported = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
 
   constructor(parts: CatalogueParts) {
@@ -156,7 +157,8 @@ export class ToolCatalogue {
     // A server that publishes the same again is no news to hosts (F77).
     const isChange = mayBeChange && (modern !== this.#listed.modern || legacy !== this.#listed.legacy);
     this.#listed = { modern, legacy: legacy === modern ? modern : legacy };
-    this.#report(leftOut);
+    this.#report('tools left out of the list', 'tools', leftOut);
+    this.#report('rows of the store cannot be read; left out of the list', 'rows', catalogue.unreadable);
     if (isChange) for (const listener of this.#listeners) listener();
   }
 
@@ -170,14 +172,12 @@ export class ToolCatalogue {
       if (tools.has(name) || this.#withdrawn.size > maxWithdrawn) this.#withdrawn.delete(name);
   }
 
-  #report(leftOut: readonly LeftOutName[]): void {
+  /** Says what is left out, when it is not what was said before. */
+  #report(message: string, field: 'tools' | 'rows', leftOut: readonly object[]): void {
     const all = JSON.stringify(leftOut);
-    if (leftOut.length > 0 && all !== this.#reported)
-      this.#parts.log.warn(
-        { tools: leftOut.slice(0, 20), count: leftOut.length },
-        'tools left out of the list',
-      );
-    this.#reported = all;
+    if (leftOut.length > 0 && all !== this.#reported.get(message))
+      this.#parts.log.warn({ [field]: leftOut.slice(0, 20), count: leftOut.length }, message);
+    this.#reported.set(message, all);
   }
 }
 

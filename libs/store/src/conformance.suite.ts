@@ -878,6 +878,23 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
         expect(await named(other, prefix)).toEqual([`${prefix} 1`]);
       });
 
+      test.each([
+        ['is nothing', null],
+        ['has no schema', { name: 'x', description: '', toolClass: 'read', digest: '1' }],
+        ['has no class', { name: 'x', description: '', inputSchema: {}, digest: '1' }],
+      ])('G10: one that %s is left out alone, and its group can register anew', async (_what, damage) => {
+        const [group, prefix] = [unique('group'), unique('p')];
+        const [good, bad] = [definition(`${prefix}_good`, '1'), definition(`${prefix}_bad`, '1')];
+        await store.tools.register(group, [good, written(bad, damage)]);
+        expect(await named(other, prefix)).toEqual([`${prefix}_good 1`]);
+        expect((await other.tools.list())!.unreadable).toEqual([
+          { kind: 'tool', name: expect.any(String), problem: expect.any(String) },
+        ]);
+        await store.tools.register(group, [good, definition(`${prefix}_bad`, '2')]);
+        expect((await named(other, prefix)).sort()).toEqual([`${prefix}_bad 2`, `${prefix}_good 1`]);
+        expect((await other.tools.list())!.unreadable).toEqual([]);
+      });
+
       test('an unchanged catalogue is not sent again', async () => {
         const { revision } = (await store.tools.list())!;
         expect(await other.tools.list(revision)).toBeUndefined();
@@ -913,30 +930,36 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
       const published = async (at: Store, key: string): Promise<ServerCatalogue | undefined> =>
         (await at.tools.list())!.servers.find((server) => server.key === key);
 
+      const publisher = { id: 'publisher', address: '10.0.0.7:7100' };
+      const publish = async (at: Store, one: ServerCatalogue): Promise<void> => {
+        await at.servers.own(publisher, [one.key], 1_000_000_000);
+        expect(await at.servers.publish(one, { owner: publisher.id, lease: one.key })).toBe(true);
+      };
+
       test('what one publishes is listed everywhere as it was given, until it publishes anew', async () => {
         const first = catalogue();
         const { revision } = (await other.tools.list())!;
         const heard = signalsOf(other, 'tools', 'everything');
-        await store.servers.publish(first);
+        await publish(store, first);
         await heard.next;
         expect(await published(other, first.key)).toStrictEqual(first);
         expect((await other.tools.list(revision))!.revision).toBeGreaterThan(revision);
         const again = signalsOf(store, 'tools', 'everything');
         const second = { ...first, tools: [] };
-        await other.servers.publish(second);
+        await publish(other, second);
         await again.next;
         expect(await published(store, first.key)).toStrictEqual(second);
       });
 
       test('publishing what is published changes nothing and tells nobody', async () => {
         const one = catalogue();
-        await store.servers.publish(one);
+        await publish(store, one);
         const { revision } = (await other.tools.list())!;
         const told: Signal[] = [];
         const unsubscribe = store.subscribe((signal) => signal.kind === 'tools' && told.push(signal));
-        await store.servers.publish(structuredClone(one));
+        await publish(store, structuredClone(one));
         expect(await other.tools.list(revision)).toBeUndefined();
-        await store.servers.publish({ ...one, name: 'another name' });
+        await publish(store, { ...one, name: 'another name' });
         unsubscribe();
         expect(told).toHaveLength(1);
       });
@@ -944,7 +967,7 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
       test('of many that publish at once, none is lost, and the tools of workers stay', async () => {
         const many = Array.from({ length: 12 }, () => catalogue());
         const before = (await store.tools.list())!;
-        await Promise.all(many.map((one, i) => (i % 2 ? store : other).servers.publish(one)));
+        await Promise.all(many.map((one, i) => publish(i % 2 ? store : other, one)));
         const after = (await other.tools.list())!;
         for (const one of many) expect(after.servers).toContainEqual(one);
         expect(after.revision).toBe(before.revision + many.length);
@@ -954,8 +977,69 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
 
       test('a megabyte of it is kept', async () => {
         const large = catalogue({ name: 'ü'.repeat(500_000) });
-        await store.servers.publish(large);
+        await publish(store, large);
         expect(await published(other, large.key)).toEqual(large);
+      });
+
+      test('G04: only the owner of its lease publishes, at that instant', async () => {
+        const before = catalogue();
+        const [first, second] = [unique('connector'), unique('connector')];
+        const own = (id: string, seconds: number, at = store): Promise<string[]> =>
+          at.servers.own({ id, address: '10.0.0.7:7100' }, [before.key], 10_000, instant(seconds));
+        const publishAs = (id: string, one: ServerCatalogue, seconds: number, at = store): Promise<boolean> =>
+          at.servers.publish(one, { owner: id, lease: before.key }, instant(seconds));
+        expect(await publishAs(first, before, 0)).toBe(false);
+        expect(await published(other, before.key)).toBeUndefined();
+        await own(first, 0);
+        expect(await publishAs(second, before, 1)).toBe(false);
+        expect(await publishAs(first, before, 1)).toBe(true);
+        // The first one stalls, and another takes over.
+        expect(await publishAs(first, { ...before, tools: [] }, 10)).toBe(false);
+        await own(second, 10, other);
+        const after = { ...before, name: 'after' };
+        expect(await publishAs(second, after, 11, other)).toBe(true);
+        const { revision } = (await store.tools.list())!;
+        for (const late of [before, after, { ...before, rules: defaultRules }])
+          expect(await publishAs(first, late, 12)).toBe(false);
+        expect(await other.tools.list(revision)).toBeUndefined();
+        expect(await published(store, before.key)).toStrictEqual(after);
+      });
+
+      test('G04: one lease of a server does not publish for another, nor a lease of another server', async () => {
+        const [one, two] = [catalogue(), catalogue()];
+        const owner = { id: unique('connector'), address: '10.0.0.7:7100' };
+        const lease = `${one.key}#${owner.id}`;
+        await store.servers.own(owner, [lease], 1_000_000_000);
+        expect(await store.servers.publish(one, { owner: owner.id, lease: one.key })).toBe(false);
+        expect(await store.servers.publish(two, { owner: owner.id, lease: two.key })).toBe(false);
+        expect(await store.servers.publish(one, { owner: owner.id, lease })).toBe(true);
+        await other.servers.disown(owner.id, [lease]);
+        expect(await store.servers.publish({ ...one, tools: [] }, { owner: owner.id, lease })).toBe(false);
+        expect(await published(other, one.key)).toStrictEqual(one);
+      });
+
+      const isWhole = (damage: object | string | null): damage is string | null =>
+        damage === null || typeof damage === 'string';
+
+      test.each([
+        ['is nothing', null],
+        ['is a text', 'hello'],
+        ['is of another server', { key: 'elsewhere-00000000' }],
+        ['has no rules', { rules: undefined }],
+        ['has rules of another kind', { rules: { ...defaultRules, deny: 'delete_repo' } }],
+        ['has no tools', { tools: null }],
+        ['has a tool that is none', { tools: [null] }],
+        ['has a schema that is none', { tools: [{ name: 't', inputSchema: 'x', fingerprint: 'f1' }] }],
+      ])('G10: one that %s is left out alone', async (_what, damage) => {
+        const [good, bad] = [catalogue(), catalogue()];
+        await publish(store, good);
+        await publish(store, written(bad, isWhole(damage) ? damage : { ...bad, ...damage }));
+        const listed = (await other.tools.list())!;
+        expect(listed.servers).toContainEqual(good);
+        expect(listed.servers.filter(({ key }) => key === bad.key)).toEqual([]);
+        expect(listed.unreadable).toEqual([{ kind: 'server', name: bad.key, problem: expect.any(String) }]);
+        await publish(store, bad);
+        expect(await published(other, bad.key)).toEqual(bad);
       });
     });
 
@@ -1046,6 +1130,12 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
     });
   });
 }
+
+/** `value`, of which something else is written: what a store has after a fault of another program. */
+const written = <Value extends object>(value: Value, kept: unknown): Value => ({
+  ...value,
+  toJSON: () => kept,
+});
 
 /** The next signal of one of `kinds`; subscribe before the act that sends it. */
 const signalsOf = (store: Store, ...kinds: Signal['kind'][]) =>

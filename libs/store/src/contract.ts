@@ -329,6 +329,16 @@ export interface Catalogue {
   readonly tools: readonly ToolDefinition[];
   /** The catalogues of upstreams, by key. */
   readonly servers: readonly ServerCatalogue[];
+  /** Rows that are not what a store keeps: damaged, or written by something else. The others are listed without them. */
+  readonly unreadable: readonly UnreadableRow[];
+}
+
+export interface UnreadableRow {
+  readonly kind: 'tool' | 'server';
+  /** The name of the tool or the key of the server; of a whole list of tools, the group. */
+  readonly name: string;
+  /** Quotes no value of the row. */
+  readonly problem: string;
 }
 
 /** Upstream servers: what they publish, and which connector owns each. */
@@ -336,8 +346,11 @@ export interface ServerStore {
   /**
    * Keeps the catalogue of a server in place of the one before; part of `tools.list` from then on.
    * It stays when no connector lives. Publishing what is published already changes nothing.
+   *
+   * Fenced by the lease: an owner that stalled cannot replace what its successor published.
+   * @returns false when `lease` is not `owner`'s now: nothing was changed
    */
-  publish(catalogue: ServerCatalogue): Promise<void>;
+  publish(catalogue: ServerCatalogue, { owner, lease }: LeaseHolder, now?: Date): Promise<boolean>;
 
   /**
    * Takes or renews those `leases` (`leaseName`) that nobody else owns, for `leaseMs`. Two owners never
@@ -351,6 +364,12 @@ export interface ServerStore {
 
   /** Who owns what now, by name of the lease. */
   owners(now?: Date): Promise<ReadonlyMap<string, ServerOwner>>;
+}
+
+/** Who publishes: the id of an owner, and its lease of the server (`leaseName`). */
+export interface LeaseHolder {
+  readonly owner: string;
+  readonly lease: string;
 }
 
 /** A connector, once started. */

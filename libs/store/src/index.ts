@@ -3,6 +3,7 @@ export type {
   Claim,
   ClaimKey,
   ClaimRequest,
+  LeaseHolder,
   LiveWorker,
   News,
   Repeat,
@@ -17,6 +18,7 @@ export type {
   Store,
   Submission,
   ToolStore,
+  UnreadableRow,
   Watched,
   WorkerStore,
 } from './contract.js';

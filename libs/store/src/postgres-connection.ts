@@ -348,7 +348,13 @@ function toParameter(value: unknown): unknown {
 }
 
 function fromText(text: string): string {
-  return text.startsWith(mark) ? (JSON.parse(text.slice(1)) as string) : text;
+  if (!text.startsWith(mark)) return text;
+  try {
+    return JSON.parse(text.slice(1)) as string;
+  } catch {
+    // Not ours. Thrown here, it would fail every other row of its statement.
+    return text;
+  }
 }
 
 function parserOf(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {

@@ -593,6 +593,23 @@ test('G68: a notification that no store sends ends nothing, and one line says so
   expect(lines.filter(({ message }) => message.includes('cannot be read'))).toHaveLength(1);
 });
 
+test('G10: rows that are no JSON are left out alone', async () => {
+  const url = await testDatabase();
+  const store = await open({ url });
+  await store.tools.register('g', [
+    { name: 'good', description: '', inputSchema: {}, toolClass: 'read', digest: 'd1' },
+  ]);
+  const client = await connect(url);
+  // What begins with U+0001 is the mark of a text that Postgres cannot hold as it is.
+  await client.query(`INSERT INTO holdfast.tools VALUES ('h', 'bad', 9, '{"name":'), ('h', 'worse', 9, E'\\x01{');
+    INSERT INTO holdfast.servers VALUES ('bad_00000000', 'no json'), ('worse_00000000', E'\\x01');
+    UPDATE holdfast.catalogue SET revision = 99`);
+  const { tools, servers, unreadable } = (await store.tools.list())!;
+  expect(tools.map(({ name }) => name)).toEqual(['good']);
+  expect(servers).toEqual([]);
+  expect(unreadable.map(({ name }) => name)).toEqual(['bad', 'worse', 'bad_00000000', 'worse_00000000']);
+});
+
 describe('PgBouncer in transaction mode', () => {
   let url: string;
   let pooler: PgBouncer;

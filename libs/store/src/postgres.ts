@@ -37,12 +37,11 @@ import { channel, listenToPostgres } from './postgres-listen.js';
 import { prepareDatabase } from './postgres-schema.js';
 import {
   sameTools,
+  toCatalogue,
   toFinished,
   toPrincipal,
   toRun,
   toRunning,
-  toServers,
-  toTools,
   traceText,
   upstreamText,
   type RunRow,
@@ -867,7 +866,7 @@ class PostgresStore implements Store {
     list: async (known): Promise<Catalogue | undefined> => {
       // One statement, so that all of it is of one revision.
       const rows = await this.#db.prepared<CatalogueRow>(
-        `SELECT catalogue.revision, listed.definition, listed.server
+        `SELECT catalogue.revision, listed.name, listed.definition, listed.server
          FROM holdfast.catalogue LEFT JOIN (
            SELECT revision, name, definition, NULL AS server FROM holdfast.tools
            UNION ALL
@@ -878,33 +877,35 @@ class PostgresStore implements Store {
         [known],
       );
       if (rows.length === 0) return undefined;
-      return {
-        revision: rows[0]!.revision,
-        tools: toTools(rows.flatMap(({ definition }) => (definition === null ? [] : [{ definition }]))),
-        servers: toServers(rows.flatMap(({ server }) => (server === null ? [] : [server]))),
-      };
+      return toCatalogue(
+        rows[0]!.revision,
+        rows.flatMap(({ name, definition }) => (definition === null ? [] : [{ name, definition }])),
+        rows.flatMap(({ name, server }) => (server === null ? [] : [{ key: name, catalogue: server }])),
+      );
     },
   };
 
   readonly servers: ServerStore = {
-    publish: async (catalogue) => {
-      const isChanged = await this.#db.transaction(async (query) => {
-        const changed = await query(
-          `INSERT INTO holdfast.servers (key, catalogue) VALUES ($1, $2)
+    publish: async (catalogue, { owner, lease }, now) => {
+      // One statement: a process that stops here holds no lock. The lock on the lease makes a successor wait.
+      const [row] = await this.#db.query<{ is_held: boolean; is_changed: boolean }>(
+        `WITH held AS MATERIALIZED (
+           SELECT FROM holdfast.owners
+           WHERE server = $1 AND owner = $2 AND lease_until > coalesce($3::timestamptz, now()) FOR SHARE
+         ), put AS (
+           INSERT INTO holdfast.servers (key, catalogue) SELECT $4, $5 WHERE EXISTS (SELECT FROM held)
            ON CONFLICT (key) DO UPDATE SET catalogue = excluded.catalogue
            WHERE servers.catalogue <> excluded.catalogue
-           RETURNING 1`,
-          [catalogue.key, JSON.stringify(catalogue)],
-        );
-        if (changed.length === 0) return false;
-        await query(
-          `WITH next AS (UPDATE holdfast.catalogue SET revision = revision + 1)
-           SELECT pg_notify('${channel}', $1 || ' tools')`,
-          [this.#origin],
-        );
-        return true;
-      });
-      if (isChanged) this.#emit({ kind: 'tools' });
+           RETURNING 1
+         ), next AS (
+           UPDATE holdfast.catalogue SET revision = revision + 1 WHERE EXISTS (SELECT FROM put)
+         )
+         SELECT EXISTS (SELECT FROM held) AS is_held, EXISTS (SELECT FROM put) AS is_changed,
+                (SELECT pg_notify('${channel}', $6 || ' tools') FROM put)`,
+        [lease, owner, now, catalogue.key, JSON.stringify(catalogue), this.#origin],
+      );
+      if (row!.is_changed) this.#emit({ kind: 'tools' });
+      return row!.is_held;
     },
     own: async (owner, servers, leaseMs, now) => {
       const owned = await this.#db.prepared<{ server: string }>(
@@ -943,6 +944,8 @@ type ClaimRow = RunRow & { last: number; is_live: boolean; is_dispatched: boolea
 
 interface CatalogueRow {
   readonly revision: number;
+  /** Of the tool, or the key of the server. */
+  readonly name: string;
   readonly definition: string | null;
   readonly server: string | null;
 }

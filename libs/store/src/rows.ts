@@ -9,8 +9,8 @@ import type {
   TraceContext,
   UpstreamTarget,
 } from '@holdfast/run';
-import type { ServerCatalogue, ToolDefinition } from '@holdfast/tools';
-import type { Claim } from './contract.js';
+import { readKeptServer, readKeptTool, type ServerCatalogue, type ToolDefinition } from '@holdfast/tools';
+import type { Catalogue, Claim, UnreadableRow } from './contract.js';
 
 /** A row of `runs` joined with its row of `queue`, as the SQL stores select it. Times are milliseconds. */
 export interface RunRow {
@@ -98,29 +98,61 @@ export function toPrincipal({
   return realm === null || principal === null ? null : { realm, id: principal };
 }
 
-/** Of two definitions of one name the later registration counts. `rows` are ordered by revision. */
-export function toTools(rows: readonly { definition: string }[]): ToolDefinition[] {
-  const byName = new Map<string, ToolDefinition>();
-  for (const row of rows) {
-    const definition = JSON.parse(row.definition) as ToolDefinition;
-    byName.set(definition.name, definition);
-  }
-  return [...byName.values()];
+/** A definition as it is kept, with the name that its row has. */
+export interface ToolRow {
+  readonly name: string;
+  readonly definition: string;
 }
 
-/** @param catalogues  as published */
-export const toServers = (catalogues: readonly string[]): ServerCatalogue[] =>
-  catalogues.map((catalogue) => JSON.parse(catalogue) as ServerCatalogue);
+/** A catalogue as it is kept, with the key that its row has. */
+export interface ServerRow {
+  readonly key: string;
+  readonly catalogue: string;
+}
+
+/**
+ * What is kept, as a list. A row that cannot be read is left out alone: it must not take the tools of everybody away.
+ *
+ * @param tools  ordered by revision: of two definitions of one name the later registration counts
+ */
+export function toCatalogue(
+  revision: number,
+  tools: readonly ToolRow[],
+  servers: readonly ServerRow[],
+): Catalogue {
+  const unreadable: UnreadableRow[] = [];
+  const byName = new Map<string, ToolDefinition>();
+  for (const { name, definition } of tools) {
+    const kept = readKeptTool(definition);
+    if ('problem' in kept) unreadable.push({ kind: 'tool', name, ...kept });
+    else byName.set(kept.value.name, kept.value);
+  }
+  const byKey = new Map<string, ServerCatalogue>();
+  for (const { key, catalogue } of servers) {
+    const kept = readKeptServer(catalogue);
+    if ('problem' in kept) unreadable.push({ kind: 'server', name: key, ...kept });
+    else if (kept.value.key !== key)
+      unreadable.push({ kind: 'server', name: key, problem: 'it is the catalogue of another server' });
+    else byKey.set(key, kept.value);
+  }
+  return { revision, tools: [...byName.values()], servers: [...byKey.values()], unreadable };
+}
 
 /** Whether a group registers just what it has registered already. */
 export function sameTools(
   kept: readonly { definition: string }[],
   offered: readonly ToolDefinition[],
 ): boolean {
-  const digests = (list: readonly ToolDefinition[]): string =>
-    list
-      .map(({ digest }) => digest)
-      .sort()
-      .join();
-  return digests(kept.map(({ definition }) => JSON.parse(definition) as ToolDefinition)) === digests(offered);
+  const digests = kept.map(({ definition }) => {
+    const read = readKeptTool(definition);
+    return 'value' in read ? read.value.digest : undefined;
+  });
+  return (
+    !digests.includes(undefined) &&
+    digests.sort().join() ===
+      offered
+        .map(({ digest }) => digest)
+        .sort()
+        .join()
+  );
 }

@@ -216,3 +216,21 @@ test('retention finds what is due by its index, however much is kept', async () 
   db.close();
   expect(plan[0]).toMatch(/USING INDEX ended/);
 });
+
+test('G10: rows that are no JSON are left out alone', async () => {
+  const path = newFile();
+  const store = openSqlite({ path });
+  await store.tools.register('g', [
+    { name: 'good', description: '', inputSchema: {}, toolClass: 'read', digest: 'd1' },
+  ]);
+  const db = new DatabaseSync(path);
+  db.exec(`INSERT INTO tools VALUES ('h', 'bad', 9, '{"name":'), ('h', 'worse', 9, x'ff00');
+           INSERT INTO servers VALUES ('bad_00000000', 'no json'), ('deep_00000000', '${'['.repeat(5_000)}${']'.repeat(5_000)}');
+           UPDATE catalogue SET revision = 99`);
+  db.close();
+  const { tools, servers, unreadable } = (await store.tools.list())!;
+  expect(tools.map(({ name }) => name)).toEqual(['good']);
+  expect(servers).toEqual([]);
+  expect(unreadable.map(({ name }) => name)).toEqual(['bad', 'worse', 'bad_00000000', 'deep_00000000']);
+  await store.close();
+});

@@ -36,12 +36,11 @@ import type {
 } from './contract.js';
 import {
   sameTools,
+  toCatalogue,
   toFinished,
   toPrincipal,
   toRun,
   toRunning,
-  toServers,
-  toTools,
   traceText,
   upstreamText,
   type RunRow,
@@ -717,30 +716,34 @@ class SqliteStore implements Store {
       this.#read((): Catalogue | undefined => {
         const { revision } = this.#one<{ revision: number }>('SELECT revision FROM catalogue')!;
         if (revision === known) return undefined;
-        return {
+        return toCatalogue(
           revision,
-          tools: toTools(this.#all('SELECT definition FROM tools ORDER BY revision, name')),
-          servers: toServers(
-            this.#all<{ catalogue: string }>('SELECT catalogue FROM servers ORDER BY key').map(
-              ({ catalogue }) => catalogue,
-            ),
-          ),
-        };
+          this.#all('SELECT name, definition FROM tools ORDER BY revision, name'),
+          this.#all('SELECT key, catalogue FROM servers ORDER BY key'),
+        );
       }),
   };
 
   readonly servers: ServerStore = {
-    publish: (catalogue) =>
+    publish: (catalogue, { owner, lease }, now = new Date()) =>
       this.#write(() => {
+        const isHeld = this.#one(
+          'SELECT 1 FROM owners WHERE server = ? AND owner = ? AND lease_until > ?',
+          lease,
+          owner,
+          now.getTime(),
+        );
+        if (isHeld === undefined) return false;
         const changed = this.#run(
           `INSERT INTO servers (key, catalogue) VALUES (?, ?)
            ON CONFLICT (key) DO UPDATE SET catalogue = excluded.catalogue WHERE catalogue <> excluded.catalogue`,
           catalogue.key,
           JSON.stringify(catalogue),
         );
-        if (changed === 0) return;
+        if (changed === 0) return true;
         this.#run('UPDATE catalogue SET revision = revision + 1');
         this.#unsent.push({ kind: 'tools' });
+        return true;
       }),
     own: (owner, servers, leaseMs, now = new Date()) =>
       this.#write(

@@ -584,16 +584,7 @@ return 1
 const listTools = `
 local revision = call('GET', P .. 'catalogue') or '0'
 if revision == arg() then return false end
-return {revision, call('HVALS', P .. 'tools'), call('HGETALL', P .. 'servers')}
-`;
-
-const publish = `
-local key, catalogue = arg(), arg()
-if call('HGET', P .. 'servers', key) == catalogue then return 0 end
-call('INCR', P .. 'catalogue')
-call('HSET', P .. 'servers', key, catalogue)
-tell('tools')
-return 1
+return {revision, call('HGETALL', P .. 'tools'), call('HGETALL', P .. 'servers')}
 `;
 
 /** Who owns a server at this instant, as JSON. */
@@ -602,6 +593,17 @@ local function ownerOf(kept)
   local ends, owner = string.match(kept or '', '^(%d+) (.+)$')
   return ends and tonumber(ends) > now and owner
 end
+`;
+
+const publish = `${ownerOf}
+local lease, owner, key, catalogue = arg(), arg(), arg(), arg()
+local current = ownerOf(call('HGET', P .. 'owners', lease))
+if not current or cjson.decode(current).id ~= owner then return 'stale' end
+if call('HGET', P .. 'servers', key) == catalogue then return 'same' end
+call('INCR', P .. 'catalogue')
+call('HSET', P .. 'servers', key, catalogue)
+tell('tools')
+return 'changed'
 `;
 
 const own = `${ownerOf}

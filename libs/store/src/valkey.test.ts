@@ -472,6 +472,22 @@ test('G68: a message that no store sends ends nothing, and one line says so', as
   expect(lines.filter(({ message }) => message.includes('cannot be read'))).toHaveLength(1);
 });
 
+test('G10: entries that are no JSON are left out alone', async () => {
+  const url = testValkey();
+  const store = await open({ url });
+  await store.tools.register('g', [
+    { name: 'good', description: '', inputSchema: {}, toolClass: 'read', digest: 'd1' },
+  ]);
+  const { redis, prefix } = await connect(url);
+  await redis.hset(`${prefix}tools`, { bad: '7 {"name":', worse: 'no revision', none: '', null: '8 [null]' });
+  await redis.hset(`${prefix}servers`, { bad_00000000: 'no json', worse_00000000: '' });
+  await redis.incr(`${prefix}catalogue`);
+  const { tools, servers, unreadable } = (await store.tools.list())!;
+  expect(tools.map(({ name }) => name)).toEqual(['good']);
+  expect(servers).toEqual([]);
+  expect(unreadable).toHaveLength(6);
+});
+
 describe('opening', () => {
   test('an evicting server is refused, with the remedy (BEHAVIOURS 79, F170)', async () => {
     const { url } = await start({ 'maxmemory-policy': 'allkeys-lru', maxmemory: '64mb' });
@@ -552,7 +568,7 @@ describe('opening', () => {
       submittedAt: new Date(1_700_000_000_000),
     };
     expect(await store.runs.get(run.id)).toStrictEqual(kept);
-    expect(await store.tools.list()).toEqual({ revision: 0, tools: [], servers: [] });
+    expect(await store.tools.list()).toEqual({ revision: 0, tools: [], servers: [], unreadable: [] });
     const [claim] = await store.runs.claim(await join(store));
     expect(claim).toMatchObject({ seq, isDispatched: false });
     expect(await store.runs.dispatch(claim!)).toBe('won');

@@ -20,7 +20,7 @@ import type {
   WorkerStore,
 } from './contract.js';
 import type { ListenerLog, Listening } from './listening.js';
-import { toFinished, toRun, toRunning, toServers, toTools, traceText, type RunRow } from './rows.js';
+import { toCatalogue, toFinished, toRun, toRunning, traceText, type RunRow, type ToolRow } from './rows.js';
 import { readHint, sayUnread, Signals } from './signals.js';
 import { Connection, fromText, readAddress, toText, type Address } from './valkey-connection.js';
 import { listenToValkey } from './valkey-listen.js';
@@ -476,28 +476,29 @@ class ValkeyStore implements Store {
     list: async (known): Promise<Catalogue | undefined> => {
       const answer = await this.#run<[string, string[], string[]] | null>('listTools', [known ?? '']);
       if (answer === null) return undefined;
-      const groups = answer[1].map((text) => {
-        const space = text.indexOf(' ');
-        return {
-          revision: Number(text.slice(0, space)),
-          tools: JSON.parse(text.slice(space + 1)) as object[],
-        };
-      });
-      groups.sort((a, b) => a.revision - b.revision);
-      return {
-        revision: Number(answer[0]),
-        tools: toTools(
-          groups.flatMap(({ tools }) => tools.map((tool) => ({ definition: JSON.stringify(tool) }))),
-        ),
-        servers: toServers(answer[2].filter((_, i) => i % 2 === 1)).sort((a, b) => (a.key < b.key ? -1 : 1)),
-      };
+      const [revision, groups, servers] = answer;
+      const tools = pairs(groups)
+        .map(([group, text]) => ({ revision: Number.parseInt(text), rows: toolRows(group, text) }))
+        .sort((a, b) => a.revision - b.revision);
+      return toCatalogue(
+        Number(revision),
+        tools.flatMap(({ rows }) => rows),
+        pairs(servers)
+          .map(([key, catalogue]) => ({ key, catalogue }))
+          .sort((a, b) => (a.key < b.key ? -1 : 1)),
+      );
     },
   };
 
   readonly servers: ServerStore = {
-    publish: async (catalogue) => {
-      const changed = await this.#runDurably('publish', [catalogue.key, JSON.stringify(catalogue)]);
-      if (changed === 1) this.#signals.emit({ kind: 'tools' });
+    publish: async (catalogue, { owner, lease }, now) => {
+      const done = await this.#runDurably<'stale' | 'same' | 'changed'>(
+        'publish',
+        [lease, owner, catalogue.key, JSON.stringify(catalogue)],
+        now,
+      );
+      if (done === 'changed') this.#signals.emit({ kind: 'tools' });
+      return done !== 'stale';
     },
     own: ({ id, address }, servers, leaseMs, now) => {
       const distinct = [...new Set(servers)];
@@ -535,6 +536,25 @@ const likeReach = 1_000;
 /** How many runs one script looks at or removes; about a millisecond. */
 const listStep = 500;
 const removeStep = 100;
+
+/** The fields and values of a hash, in the order in which the server gives them. */
+function pairs(hash: readonly string[]): [field: string, value: string][] {
+  return Array.from({ length: hash.length / 2 }, (_, i) => [hash[2 * i]!, hash[2 * i + 1]!]);
+}
+
+/** @param text  the revision, a space, and the definitions as a JSON array; one that is none is a row that cannot be read */
+function toolRows(group: string, text: string): ToolRow[] {
+  const list = text.slice(text.indexOf(' ') + 1);
+  try {
+    const definitions = JSON.parse(list) as { name?: unknown }[];
+    return definitions.map((definition) => ({
+      name: String(definition?.name),
+      definition: JSON.stringify(definition),
+    }));
+  } catch {
+    return [{ name: group, definition: list }];
+  }
+}
 
 const timeOf = (time: Date | undefined): Argument => time?.getTime() ?? '';
 

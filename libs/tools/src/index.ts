@@ -19,6 +19,7 @@ export {
   type ToolSpec,
 } from './define-tool.js';
 export { readListedTool, type FitTool, type UnfitTool } from './fingerprint.js';
+export { readKeptServer, readKeptTool, type Kept } from './kept-catalogue.js';
 export { listedOutputSchema, listedSchema, withoutHeaderWishes, type ListedSchema } from './listed-schema.js';
 export { passedOnMeta } from './meta.js';
 export {
