@@ -30,7 +30,7 @@ export interface ScriptedTool {
   /** The same as JSON text, for numbers that a double cannot hold. */
   rawResult?: string;
   /** A JSON-RPC error instead of a result. */
-  error?: { code: number; message: string };
+  error?: { code: number; message: string; data?: unknown };
   /** Milliseconds between the execution and the answer. */
   delayMs?: number;
   /** Progress notifications before the answer. */

@@ -249,6 +249,21 @@ test('G05: a result with a wrong block is recorded with all else, the call succe
   ]);
 });
 
+test('G08: the data of an error is kept with the refusal, and the URL that it asks to open stands in its text', async () => {
+  const data = { elicitations: [{ mode: 'url', url: 'https://up.example/sign-in', elicitationId: 'e' }] };
+  const definition = { name: 'echo', inputSchema: { type: 'object' } };
+  const error = { code: -32042, message: 'sign in first', data };
+  const [store, upstream] = [await openMemory(), await startUpstream({ pages: [[{ definition, error }]] })];
+  const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }));
+  const key = await keyOf(store);
+  expect(await call(connector, key, await claimOne(store, key))).toEqual({
+    kind: 'refused',
+    name: 'MCPToolError',
+    message: 'up answered with error -32042: sign in first (open https://up.example/sign-in)',
+    data,
+  });
+});
+
 describe('ownership', () => {
   test('of two connectors one owns a server, and the other takes over when the first is gone', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];

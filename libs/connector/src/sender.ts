@@ -17,6 +17,7 @@ import {
 import {
   compileOutputSchema,
   paramHeadersOf,
+  readErrorData,
   recordUpstreamResult,
   type JsonSchema,
   type SchemaCheck,
@@ -173,7 +174,7 @@ export class Sender {
         case 'result':
           return this.#ended(request, tool, sent.result);
         case 'error':
-          return refused('MCPToolError', `${name} answered with error ${sent.code}: ${sent.message}`);
+          return refusedByError(name, sent);
         case 'status': {
           // The next call begins with a new handshake, and reads its credentials again (BEHAVIOURS 123).
           if (sent.status === 401 || sent.status === 403) pool.drop(connection);
@@ -291,6 +292,19 @@ function checkOf(schema: JsonSchema): SchemaCheck {
 function noConnection(fault: ConnectionFault): UpstreamOutcome {
   if (fault.code === 'auth') return refused('MCPAuthError', fault.message);
   return notSent('MCPConnectionError', `${fault.message}; nothing was sent`);
+}
+
+/** The server's own words, and what it said beside them: short for people, whole for programs. */
+function refusedByError(
+  name: string,
+  { code, message, data: raw }: Extract<Sent, { kind: 'error' }>,
+): UpstreamOutcome {
+  const { data, text } = readErrorData(raw);
+  const words = `${name} answered with error ${code}: ${message}`;
+  return {
+    ...refused('MCPToolError', text === '' || message.includes(text) ? words : `${words} (${text})`),
+    ...(data !== undefined && { data }),
+  };
 }
 
 function refusedStatus(

@@ -1,5 +1,6 @@
 import type { Progress } from '@holdfast/run';
 import type { ServerInfo } from './era.js';
+import type { RpcError } from './json-rpc.js';
 
 /** What every kind of connection is to the rest of this library: Streamable HTTP, HTTP+SSE and stdio. */
 export interface Connection {
@@ -56,7 +57,7 @@ export type Sent =
   /** A JSON-RPC result, read by `parseJson` so that numbers keep their digits. */
   | { readonly kind: 'result'; readonly result: unknown }
   /** A JSON-RPC error: the server's definite answer. */
-  | { readonly kind: 'error'; readonly code: number; readonly message: string }
+  | ({ readonly kind: 'error' } & RpcError)
   /** An HTTP status that says that nothing ran. */
   | { readonly kind: 'status'; readonly status: number; readonly retryAfterMs?: number }
   /** The server no longer has the session that the call named (404), and ran nothing. */

@@ -9,8 +9,16 @@ type PeerId = string | number | { readonly rawJSON: string };
 /** What the other end answered to a request of ours. */
 export type RpcAnswer =
   | { readonly kind: 'result'; readonly result: unknown }
-  | { readonly kind: 'error'; readonly code: number; readonly message: string }
+  | ({ readonly kind: 'error' } & RpcError)
   | BrokenAnswer;
+
+/** An error as the other end gave it, its message cut. */
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  /** As it came. */
+  readonly data?: unknown;
+}
 
 /** An answer that came, or was to come, and tells nothing. */
 export interface BrokenAnswer {
@@ -59,7 +67,7 @@ function readAnswer(result: unknown, error: unknown): RpcAnswer {
 }
 
 /** The error in a JSON text, whatever its id: a server that refuses a request may not have read that. */
-export function readError(text: string): { readonly code: number; readonly message: string } | undefined {
+export function readError(text: string): RpcError | undefined {
   let body: unknown;
   try {
     body = parseJson(text);
@@ -69,11 +77,12 @@ export function readError(text: string): { readonly code: number; readonly messa
   return isObject(body) && isObject(body['error']) ? errorOf(body['error']) : undefined;
 }
 
-function errorOf({ code, message }: RpcParams): { readonly code: number; readonly message: string } {
+function errorOf({ code, message, data }: RpcParams): RpcError {
   const text = typeof message === 'string' ? message : '';
   return {
     code: typeof code === 'number' && Number.isInteger(code) ? code : codes.internalError,
     message: [...text.slice(0, 2 * maxErrorMessage)].slice(0, maxErrorMessage).join(''),
+    ...(data !== undefined && data !== null && { data }),
   };
 }
 

@@ -212,3 +212,19 @@ describe('G87: the text of an error', () => {
     expect(result.content![0]!.text).toContain(`/api/runs/${claim.run.id}`);
   });
 });
+
+test.each(ways)('G08: %s: what an upstream said beside its error is in holdfast/error', async (way) => {
+  const gateway = await openGateway();
+  const asked = ask(gateway, way, 'tools/call', '{"name":"work"}');
+  const claim = await gateway.claim();
+  const data = { elicitations: [{ url: 'https://x/' }] };
+  await gateway.finish(claim, {
+    name: 'MCPToolError',
+    message: 'no',
+    retryable: false,
+    outcome: 'refused',
+    data,
+  });
+  const { result } = JSON.parse(await asked) as { result: ToolResult };
+  expect(result._meta?.['holdfast/error']).toMatchObject({ outcome: 'refused', data });
+});

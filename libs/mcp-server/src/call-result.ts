@@ -94,8 +94,8 @@ function says(text: unknown, value: unknown): boolean {
  */
 function failure(answer: Extract<CallAnswer, { kind: 'failed' }>, meta: object): string {
   const { mark, listsOutput } = answer;
-  const { name, message, retryable, outcome } = answer.error;
-  const error = { name, message, run_id: mark?.id ?? null, retryable, outcome };
+  const { name, message, retryable, outcome, data } = answer.error;
+  const error = { name, message, run_id: mark?.id ?? null, retryable, outcome, data };
   return JSON.stringify({
     content: [{ type: 'text', text: `${name}: ${message}${whereToLook(answer)}` }],
     ...(!listsOutput && { structuredContent: { error } }),

@@ -45,6 +45,8 @@ export interface CallError {
    * call if nothing ran.
    */
   readonly retryable: boolean;
+  /** What an upstream said beside its message, bounded, for programs. */
+  readonly data?: unknown;
 }
 
 /** Codes of faults inside Holdfast. `store-unavailable` recovers without action; the others need a person. */

@@ -69,6 +69,18 @@ describe('after the outcome of an upstream call', () => {
     },
   );
 
+  test('G08: what an upstream said beside its refusal is recorded with it', () => {
+    const data = { elicitations: [{ url: 'https://x/' }] };
+    const outcome = { kind: 'refused', name: 'MCPToolError', message: 'no', data } as const;
+    expect(errorOf(afterUpstream(outcome, attempt, 0))).toEqual({
+      name: 'MCPToolError',
+      message: 'no',
+      outcome: 'refused',
+      retryable: false,
+      data,
+    });
+  });
+
   test.each([
     ['refused', 'MCPAuthError', false],
     ['refused', 'MCPToolError', false],

@@ -100,6 +100,7 @@ export function afterUpstream(
         message: outcome.message,
         outcome: outcome.kind,
         retryable: waitMs !== undefined || healing.has(outcome.name),
+        ...(outcome.kind === 'refused' && outcome.data !== undefined && { data: outcome.data }),
       });
     }
     case 'unknown':

@@ -92,6 +92,8 @@ export type UpstreamOutcome =
       readonly message: string;
       /** The pause that the upstream asked for. */
       readonly retryAfterMs?: number;
+      /** What the upstream said beside its message, bounded. */
+      readonly data?: unknown;
     }
   /** The call certainly never left. */
   | { readonly kind: 'not_sent'; readonly name: CallErrorName; readonly message: string }

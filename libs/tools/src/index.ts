@@ -18,6 +18,7 @@ export {
   type ToolInput,
   type ToolSpec,
 } from './define-tool.js';
+export { readErrorData, type ErrorData } from './error-data.js';
 export { readListedTool, type FitTool, type UnfitTool } from './fingerprint.js';
 export { readKeptServer, readKeptTool, type Kept } from './kept-catalogue.js';
 export { listedOutputSchema, listedSchema, withoutHeaderWishes, type ListedSchema } from './listed-schema.js';
