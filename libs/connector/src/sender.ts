@@ -183,10 +183,7 @@ export class Sender {
         case 'session-lost':
           pool.drop(connection);
           if (++sessionsLost > 1)
-            return refused(
-              'MCPConnectionError',
-              `${name} answered 404 to a new session as well; nothing ran`,
-            );
+            return refused('MCPConnectionError', `${name} refused a new session as well; nothing ran`);
           continue;
         case 'not-sent':
           if (!options.signal.aborted) pool.drop(connection);
@@ -309,15 +306,16 @@ function refusedByError(
 
 function refusedStatus(
   name: string,
-  { status, retryAfterMs }: Extract<Sent, { kind: 'status' }>,
+  { status, reason, retryAfterMs }: Extract<Sent, { kind: 'status' }>,
 ): UpstreamOutcome {
+  const said = reason === undefined ? '' : ` (${reason})`;
   if (status === 401 || status === 403) {
     return refused(
       'MCPAuthError',
-      `${name} refused the credentials (${status}); nothing ran. Correct them and call again`,
+      `${name} refused the credentials (${status})${said}; nothing ran. Correct them and call again`,
     );
   }
-  const message = `${name} refused the call with HTTP status ${status}; nothing ran`;
+  const message = `${name} refused the call with HTTP status ${status}${said}; nothing ran`;
   return { ...refused('MCPConnectionError', message), ...(retryAfterMs !== undefined && { retryAfterMs }) };
 }
 

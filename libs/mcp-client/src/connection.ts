@@ -59,15 +59,21 @@ export type Sent =
   /** A JSON-RPC error: the server's definite answer. */
   | ({ readonly kind: 'error' } & RpcError)
   /** An HTTP status that says that nothing ran. */
-  | { readonly kind: 'status'; readonly status: number; readonly retryAfterMs?: number }
-  /** The server no longer has the session that the call named (404), and ran nothing. */
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      /** What the server said of it. */
+      readonly reason?: string;
+      readonly retryAfterMs?: number;
+    }
+  /** The server no longer has the session that the call named (404, or 400 of an older one), and ran nothing. */
   | { readonly kind: 'session-lost' }
   /** No byte left. */
   | { readonly kind: 'not-sent'; readonly reason: string }
   /** Sent, and no answer came that tells what happened. */
   | { readonly kind: 'lost'; readonly why: 'timeout' | 'dropped' | 'aborted'; readonly reason: string };
 
-/** Why there is no connection, or no list. The message names no secret and quotes no body of an upstream. */
+/** Why there is no connection, or no list. The message names no secret; of a body it quotes a JSON-RPC error alone. */
 export class ConnectionFault extends Error {
   readonly code: ConnectionFaultCode;
 

@@ -43,6 +43,11 @@ export function readModernServerInfo(meta: unknown): ServerInfo | undefined {
   return readServerInfo(isObject(meta) ? meta[metaKeys.serverInfo] : undefined);
 }
 
+/** Whether the capabilities of a server name tools. */
+export function hasTools(capabilities: unknown): boolean {
+  return isObject(capabilities) && capabilities['tools'] != null;
+}
+
 /** A revision as an upstream names it, where it looks like one: no text of an upstream goes into a message. */
 export function revisionName(version: unknown): string {
   return typeof version === 'string' && /^[\w.-]{1,40}$/.test(version) ? version : 'an unknown revision';

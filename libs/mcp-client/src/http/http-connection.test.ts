@@ -1,53 +1,12 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { writeJson } from '@holdfast/run';
-import { ScriptableUpstream, tool, type Fault, type UpstreamScript } from '../../../../test/servers/index.js';
-import { ConnectionFault, type OutgoingCall, type SendOptions, type Sent } from '../connection.js';
+import { tool, type Fault } from '../../../../test/servers/index.js';
+import { ConnectionFault, type Sent } from '../connection.js';
 import { knownRevisions, type Era } from '../era.js';
-import { connectHttp, type HttpConnection, type HttpOptions } from './http-connection.js';
+import type { HttpConnection, HttpOptions } from './http-connection.js';
 import { silent } from '../../../../test/support/log.ts';
+import { connect, send, startUpstream } from './test-http.js';
 import { until } from '../../../../test/support/until.ts';
-
-const cleanUps: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
-});
-
-async function startUpstream(script: Partial<UpstreamScript> = {}): Promise<ScriptableUpstream> {
-  const upstream = await ScriptableUpstream.start({ script });
-  cleanUps.push(() => upstream.close());
-  return upstream;
-}
-
-async function connect(url: string, options: Partial<HttpOptions> = {}): Promise<HttpConnection> {
-  const connection = await connectHttp({
-    url,
-    headers: {},
-    guard: { allowLoopback: true, requireAllowedHosts: false, network: 'on' },
-    connectTimeoutMs: 5_000,
-    clientVersion: '1.2.3',
-    log: silent,
-    ...options,
-  });
-  cleanUps.push(() => connection.close());
-  return connection;
-}
-
-function send(
-  connection: HttpConnection,
-  call: Partial<OutgoingCall> = {},
-  options: Partial<SendOptions> = {},
-): Promise<Sent> {
-  return connection.send(
-    { tool: 'echo', arguments: '{}', meta: {}, paramHeaders: {}, ...call },
-    {
-      beforeSend: async () => {},
-      signal: new AbortController().signal,
-      timeoutMs: 5_000,
-      onProgress: () => {},
-      ...options,
-    },
-  );
-}
 
 /** The fault of an attempt to connect. */
 async function faultOf(url: string, options: Partial<HttpOptions> = {}): Promise<ConnectionFault> {
@@ -238,7 +197,7 @@ describe.each(eras)('a server of the %s era', (era) => {
     ['408', { kind: 'status', status: 408 }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 408' }],
     ['400', { kind: 'status', status: 400 }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 400' }],
     ['500', { kind: 'status', status: 500 }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 500' }],
-    ['503 with a JSON-RPC error', { kind: 'raw', status: 503, body: '{"jsonrpc":"2.0","id":{id},"error":{"code":-32000,"message":"x"}}' }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 503' }],
+    ['503 with a JSON-RPC error', { kind: 'raw', status: 503, body: '{"jsonrpc":"2.0","id":{id},"error":{"code":-32000,"message":"x"}}' }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 503: x' }],
     ['404 with method not found', { kind: 'raw', status: 404, body: '{"jsonrpc":"2.0","id":{id},"error":{"code":-32601,"message":"no"}}' }, { kind: 'error', code: -32601, message: 'no' }],
     ['a JSON-RPC error', { kind: 'raw', body: '{"jsonrpc":"2.0","id":{id},"error":{"code":-5,"message":"no"}}' }, { kind: 'error', code: -5, message: 'no' }],
     ['no JSON', { kind: 'raw', body: '{"jsonrpc":' }, { kind: 'lost', why: 'dropped', reason: 'the answer is no JSON' }],
@@ -251,9 +210,9 @@ describe.each(eras)('a server of the %s era', (era) => {
     ['a stream that ends', { kind: 'drop-mid-stream' }, { kind: 'lost', why: 'dropped', reason: 'the stream ended before the answer' }],
     ['too much', { kind: 'raw', body: `"${'x'.repeat(70_000)}"` }, { kind: 'lost', why: 'dropped', reason: 'the answer is over the size limit' }],
     ['comments without an end', { kind: 'raw', headers: { 'Content-Type': 'text/event-stream' }, body: ': x\n'.repeat(20_000) }, { kind: 'lost', why: 'dropped', reason: 'the answer is over the size limit' }],
-    ['a redirect that a call does not follow', { kind: 'redirect', status: 302, location: '{self}/mcp' }, { kind: 'status', status: 302 }],
+    ['a redirect that a call does not follow', { kind: 'redirect', status: 302, location: '{self}/mcp' }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 302' }],
     ['a redirect without a target', { kind: 'status', status: 307 }, { kind: 'status', status: 307 }],
-    ['304', { kind: 'status', status: 304, body: '' }, { kind: 'status', status: 304 }],
+    ['304', { kind: 'status', status: 304, body: '' }, { kind: 'lost', why: 'dropped', reason: 'the server answered with status 304' }],
   ])('a call answered by %s', async (_what, fault, sent) => {
     const upstream = await startUpstream({ era });
     const connection = await connect(upstream.url, { maxAnswerBytes: 65_536 });
@@ -317,7 +276,9 @@ describe.each(eras)('a server of the %s era', (era) => {
       `//127.0.0.1:${foreign.port}/mcp`,
     ]) {
       upstream.faults.push({ on: 'tools/call', times: 1, do: { kind: 'redirect', status, location } });
-      expect(await send(connection)).toEqual({ kind: 'status', status });
+      expect(await send(connection)).toMatchObject(
+        status < 307 ? { kind: 'lost', why: 'dropped' } : { kind: 'status', status },
+      );
       upstream.faults.push({ on: 'tools/list', times: 1, do: { kind: 'redirect', status, location } });
       expect(await listFaultOf(connection)).toMatchObject({ code: 'blocked' });
       upstream.faults.push({
@@ -419,7 +380,7 @@ describe.each(eras)('a server of the %s era', (era) => {
   });
 
   test.each<[string, Fault['do'], Partial<ConnectionFault>]>([
-    ['an error', { kind: 'raw', body: '{"jsonrpc":"2.0","id":{id},"error":{"code":-5,"message":"secret"}}' }, { code: 'listing', message: '127.0.0.1 answers tools/list with error -5' }],
+    ['an error', { kind: 'raw', body: '{"jsonrpc":"2.0","id":{id},"error":{"code":-5,"message":"no rows"}}' }, { code: 'listing', message: '127.0.0.1 answers tools/list with error -5: no rows' }],
     ['no JSON', { kind: 'raw', body: 'secret' }, { code: 'listing', message: '127.0.0.1: the answer is no JSON' }],
     ['503', { kind: 'status', status: 503 }, { code: 'unreachable', message: '127.0.0.1 answered with status 503' }],
     ['418', { kind: 'status', status: 418 }, { code: 'listing', message: '127.0.0.1 answered with status 418' }],

@@ -12,11 +12,11 @@ import {
 } from '../connection.js';
 import { modernMeta, type Era, type ServerInfo } from '../era.js';
 import { headerValue } from './header-value.js';
-import { networkReason, refusedFault, thrownFault } from './http-fault.js';
+import { networkReason, refusedFault, thrownFault, withReason } from './http-fault.js';
 import { shakeHands, type Agreement, type HandshakeOptions } from './http-handshake.js';
 import { listen } from './http-listening.js';
 import { HttpPeer, type Reply } from './http-peer.js';
-import { HttpWire } from './http-wire.js';
+import { HttpWire, lowerCased } from './http-wire.js';
 import { writeCall, writeMessage } from '../json-rpc.js';
 import { modernResult, sentOfStatus } from './http-sent.js';
 
@@ -94,12 +94,14 @@ export function openWay({
   resolve,
   url: text,
   headers,
+  clientVersion,
   connectTimeoutMs,
 }: HttpOptions): Way {
   const guard = new AddressGuard(settings, resolve);
   const url = guard.check(text);
   const dispatcher = new Agent({ allowH2: false, pipelining: 1, connect: guard.connector(connectTimeoutMs) });
-  const wire = new HttpWire(dispatcher, guard, { url, headers });
+  const named = { 'user-agent': `holdfast/${clientVersion}`, ...lowerCased(headers) };
+  const wire = new HttpWire(dispatcher, guard, { url, headers: named });
   return { host: hostOf(url), guard, wire, dispatcher, closing: new AbortController() };
 }
 
@@ -145,12 +147,15 @@ export class PeerConnection implements HttpConnection {
   readonly #peer: HttpPeer;
   readonly #host: string;
   readonly #hasSession: boolean;
+  readonly #hasTools: boolean;
   readonly #clientVersion: string;
   readonly #callerHeaders: HttpOptions['callerHeaders'];
   readonly #maxBytes: number;
   readonly #log: Log;
   /** Cancellations on their way; the session is not ended under them. */
   readonly #farewells = new Set<Promise<void>>();
+  /** Whether the server gave a list of its tools in this session. */
+  #hasListed = false;
   #isOpen = true;
   #closed: Promise<void> | undefined;
 
@@ -162,6 +167,7 @@ export class PeerConnection implements HttpConnection {
     this.#peer = peer;
     this.#host = way.host;
     this.#hasSession = hasSession;
+    this.#hasTools = agreement.hasTools;
     this.#clientVersion = options.clientVersion;
     this.#callerHeaders = options.callerHeaders;
     this.#maxBytes = options.maxAnswerBytes ?? defaultMaxAnswerBytes;
@@ -184,26 +190,48 @@ export class PeerConnection implements HttpConnection {
     };
     let reply: Reply;
     try {
-      reply = await this.#peer.ask({
-        id,
-        method: 'tools/list',
-        text: writeMessage('tools/list', params, id),
-        maxBytes: this.#maxBytes,
-        follow: 'all',
-        signal: AbortSignal.any([signal, this.#way.closing.signal]),
-      });
+      reply = await this.#askForTools(id, writeMessage('tools/list', params, id), signal);
     } catch (error) {
       throw thrownFault(this.#host, error);
     }
+    if (cursor === undefined && errorIn(reply)?.code === codes.methodNotFound) return { tools: [] };
     this.#noteLoss(reply);
+    // A server that did not offer tools may refuse in any words.
+    if (cursor === undefined && !this.#hasTools && this.isOpen && errorIn(reply) !== undefined)
+      return { tools: [] };
     if (reply.kind !== 'answer')
       throw refusedFault(this.#host, reply, this.isOpen ? 'listing' : 'unreachable');
-    if (reply.answer.kind === 'error')
-      throw new ConnectionFault(
-        'listing',
-        `${this.#host} answers tools/list with error ${reply.answer.code}`,
-      );
+    if (reply.answer.kind === 'error') {
+      const { code } = reply.answer;
+      const text = `${this.#host} answers tools/list with error ${code}`;
+      throw new ConnectionFault('listing', withReason(text, { error: reply.answer }));
+    }
+    this.#hasListed = true;
     return reply.answer.result;
+  }
+
+  #askForTools(id: number, text: string, signal: AbortSignal): Promise<Reply> {
+    return this.#peer.ask({
+      id,
+      method: 'tools/list',
+      text,
+      maxBytes: this.#maxBytes,
+      follow: 'all',
+      signal: AbortSignal.any([signal, this.#way.closing.signal]),
+    });
+  }
+
+  /**
+   * Whether the server refuses what it took before in this session, its list: then it does not have the session
+   * any more, and did not take the call that it answered with 400 either.
+   */
+  async #refusesSession(signal: AbortSignal): Promise<boolean> {
+    if (!this.#hasListed) return false;
+    const id = this.#peer.nextId();
+    const reply = await this.#askForTools(id, writeMessage('tools/list', {}, id), signal).catch(
+      () => undefined,
+    );
+    return reply?.kind === 'status' && (reply.status === 400 || reply.status === 404);
   }
 
   async renewCredentials(signal: AbortSignal): Promise<void> {
@@ -242,6 +270,10 @@ export class PeerConnection implements HttpConnection {
         onRedirect: () => (isSent = false),
       });
       this.#noteLoss(reply);
+      if (reply.kind === 'status' && reply.status === 400 && this.#hasSession && this.era === 'legacy') {
+        if (reply.isAboutSession !== true && (await this.#refusesSession(wait.signal)))
+          return { kind: 'session-lost' };
+      }
       return this.#sentOf(reply, wait, id);
     } catch (error) {
       if (refusal !== undefined) throw refusal.thrown;
@@ -314,6 +346,12 @@ export class PeerConnection implements HttpConnection {
       status === 400 && (this.era === 'legacy' || error?.code === codes.unsupportedVersion);
     if (isLostSession || isLostAgreement || status === 401 || status === 403) this.#isOpen = false;
   }
+}
+
+/** The JSON-RPC error of a reply, whatever its status. */
+function errorIn(reply: Reply): { readonly code: number } | undefined {
+  if (reply.kind === 'status') return reply.error;
+  return reply.kind === 'answer' && reply.answer.kind === 'error' ? reply.answer : undefined;
 }
 
 function paramHeaders(wishes: Readonly<Record<string, string>>): Record<string, string> {

@@ -32,10 +32,18 @@ export function refusedFault(
   otherwise: ConnectionFaultCode,
 ): ConnectionFault {
   if (reply.kind === 'broken') return new ConnectionFault(otherwise, `${host}: ${reply.reason}`);
-  const { status } = reply;
-  if (reply.isOffOrigin)
-    return new ConnectionFault('blocked', `${host} redirects to another origin, which is not followed`);
+  const { status, elsewhere } = reply;
+  if (elsewhere !== undefined)
+    return new ConnectionFault('blocked', `${host} redirects to ${elsewhere}, another origin, which is not followed; correct the url`); // prettier-ignore
   const isTemporary = status >= 500 || status === 408 || status === 429;
   const code = status === 401 || status === 403 ? 'auth' : isTemporary ? 'unreachable' : otherwise;
-  return new ConnectionFault(code, `${host} answered with status ${status}`);
+  return new ConnectionFault(code, withReason(`${host} answered with status ${status}`, reply));
+}
+
+/** A sentence about a refusal, with the reason that the server gave. */
+export function withReason(
+  text: string,
+  { error }: { readonly error?: { readonly message: string } },
+): string {
+  return error === undefined || error.message === '' ? text : `${text}: ${error.message}`;
 }

@@ -1,6 +1,8 @@
+import { codes } from '@holdfast/protocol';
 import { legacyVersions, modernVersion } from '@holdfast/protocol';
 import { ConnectionFault } from '../connection.js';
 import {
+  hasTools,
   initializeParams,
   knownRevisions,
   modernMeta,
@@ -10,7 +12,7 @@ import {
   type Era,
   type ServerInfo,
 } from '../era.js';
-import { refusedFault, thrownFault } from './http-fault.js';
+import { refusedFault, thrownFault, withReason } from './http-fault.js';
 import { maxSmallAnswerBytes, type HttpPeer, type Manner, type Reply } from './http-peer.js';
 import { isObject } from '../is-object.js';
 import { writeMessage } from '../json-rpc.js';
@@ -18,6 +20,8 @@ import { writeMessage } from '../json-rpc.js';
 /** What both ends agreed on. */
 export interface Agreement extends Manner {
   readonly serverInfo: ServerInfo | undefined;
+  /** Whether the server says that it has tools. */
+  readonly hasTools: boolean;
 }
 
 export interface HandshakeOptions {
@@ -91,18 +95,21 @@ async function discover(peer: HttpPeer, options: HandshakeOptions): Promise<Agre
     clearTimeout(timer);
   }
   if (reply.kind === 'status') {
+    // Some servers ask for credentials before they look at a method, and say by the body that they do not know this one.
+    if (reply.error?.code === codes.methodNotFound) return 'refused';
     const fault = refusedFault(host, reply, 'protocol');
     if (fault.code !== 'protocol') throw fault;
     return 'refused';
   }
   if (reply.kind === 'broken') return 'lost';
   if (reply.answer.kind === 'error' || !isObject(reply.answer.result)) return 'refused';
-  const { supportedVersions, _meta } = reply.answer.result;
+  const { supportedVersions, capabilities, _meta } = reply.answer.result;
   if (!Array.isArray(supportedVersions) || !supportedVersions.includes(modernVersion)) return 'refused';
   const agreement: Agreement = {
     era: 'modern',
     protocolVersion: modernVersion,
     serverInfo: readModernServerInfo(_meta),
+    hasTools: hasTools(capabilities),
   };
   peer.agree(agreement, reply.url);
   return agreement;
@@ -130,8 +137,13 @@ export async function initialize(peer: HttpPeer, options: HandshakeOptions): Pro
   }
   if (reply.kind !== 'answer') throw refusedFault(host, reply, signal.aborted ? 'unreachable' : 'protocol');
   if (reply.answer.kind === 'error')
-    throw new ConnectionFault('protocol', `${host} refuses initialize with error ${reply.answer.code}`);
-  const { protocolVersion, serverInfo } = isObject(reply.answer.result) ? reply.answer.result : {};
+    throw new ConnectionFault(
+      'protocol',
+      withReason(`${host} refuses initialize with error ${reply.answer.code}`, { error: reply.answer }),
+    );
+  const { protocolVersion, capabilities, serverInfo } = isObject(reply.answer.result)
+    ? reply.answer.result
+    : {};
   const version = legacyVersions.find((known) => known === protocolVersion);
   if (version === undefined)
     throw new ConnectionFault(
@@ -143,6 +155,7 @@ export async function initialize(peer: HttpPeer, options: HandshakeOptions): Pro
     era: 'legacy',
     protocolVersion: version,
     serverInfo: readServerInfo(serverInfo),
+    hasTools: hasTools(capabilities),
     ...(sessionId !== undefined && { sessionId }),
   };
   peer.agree(agreement, reply.url);

@@ -43,9 +43,11 @@ export type Reply =
       readonly kind: 'status';
       readonly status: number;
       readonly headers: IncomingHttpHeaders;
-      /** The JSON-RPC error in the body of a 400 or 404. */
+      /** The JSON-RPC error in its body. */
       readonly error?: { readonly code: number; readonly message: string };
-      readonly isOffOrigin: boolean;
+      /** Whether its body speaks of the session, or of a server that was not initialized. */
+      readonly isAboutSession?: boolean;
+      readonly elsewhere?: string;
     }
   /** A success that holds no answer, or a body that broke off. */
   | BrokenAnswer;
@@ -147,8 +149,8 @@ export class HttpPeer {
     text: string,
     method: string,
     signal: AbortSignal,
-  ): Promise<{ status: number; isOffOrigin: boolean }> {
-    const { status, body, isOffOrigin } = await this.#wire.request({
+  ): Promise<{ status: number; elsewhere?: string }> {
+    const { status, body, elsewhere } = await this.#wire.request({
       method: 'POST',
       headers: { ...this.headers(method), ...jsonBody },
       body: text,
@@ -156,7 +158,7 @@ export class HttpPeer {
       signal,
     });
     discard(body);
-    return { status, isOffOrigin };
+    return { status, ...(elsewhere !== undefined && { elsewhere }) };
   }
 
   /** A stream on which the server speaks by itself, or from where another stream broke off. */
@@ -340,14 +342,21 @@ function readJson(text: string): readonly RpcMessage[] {
   }
 }
 
-/** Only a 400 or 404 means another thing with one body than with another. */
-export async function readRefusal({ status, headers, body, isOffOrigin }: WireAnswer): Promise<Reply> {
-  const refusal = { kind: 'status', status, headers, isOffOrigin } as const;
-  if (status !== 400 && status !== 404) return refusal;
+/** A refusal does not wait longer for the end of its body. */
+const refusalMs = 2_000;
+
+/** The refusal with the JSON-RPC error of its body, where it has one. */
+export async function readRefusal({ status, headers, body, elsewhere }: WireAnswer): Promise<Reply> {
+  const refusal = { kind: 'status', status, headers, ...(elsewhere !== undefined && { elsewhere }) } as const;
+  const patience = setTimeout(() => body.destroy(), refusalMs);
   try {
-    const error = readError(await readText(body, { left: maxSmallAnswerBytes }));
-    return error === undefined ? refusal : { ...refusal, error };
+    const text = await readText(body, { left: maxSmallAnswerBytes });
+    const error = readError(text);
+    const isAboutSession = /session|not initiali[sz]ed/i.test(text);
+    return { ...refusal, ...(error !== undefined && { error }), isAboutSession };
   } catch {
     return refusal;
+  } finally {
+    clearTimeout(patience);
   }
 }

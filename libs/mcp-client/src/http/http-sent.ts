@@ -5,18 +5,41 @@ import type { Reply } from './http-peer.js';
 import { isObject } from '../is-object.js';
 import { retryAfterMs } from './retry-after.js';
 
+/**
+ * Statuses that say that the request was not taken: it was redirected with its method kept, its sender or its form
+ * was refused, or it came too often. No other status says what became of a call.
+ */
+const untaken: ReadonlySet<number> = new Set([
+  ...[307, 308],
+  ...[401, 403, 404, 405, 406, 411, 413, 414, 415, 421, 426, 428, 429, 431],
+]);
+
 /** What a reply that is no success says of a call (BEHAVIOURS R16). */
 export function sentOfStatus(
-  { status, headers, error }: Reply & { readonly kind: 'status' },
+  reply: Reply & { readonly kind: 'status' },
   era: Era,
   hasSession: boolean,
 ): Sent {
+  const { status, headers, error, elsewhere } = reply;
   if (error !== undefined && isDefinite(status, error.code, era)) return { kind: 'error', ...error };
-  if (status === 404 && hasSession) return { kind: 'session-lost' };
-  if (status >= 500 || status === 408 || status === 400)
-    return { kind: 'lost', why: 'dropped', reason: `the server answered with status ${status}` };
+  if (hasSession && (status === 404 || isStaleSession(reply, era))) return { kind: 'session-lost' };
+  const reason = elsewhere === undefined ? error?.message : `it redirects to ${elsewhere}, another origin, which is not followed`; // prettier-ignore
+  if (!untaken.has(status)) {
+    const seen = `the server answered with status ${status}`;
+    return { kind: 'lost', why: 'dropped', reason: reason ? `${seen}: ${reason}` : seen };
+  }
   const retryAfter = retryAfterMs(headers['retry-after'], new Date());
-  return { kind: 'status', status, ...(retryAfter !== undefined && { retryAfterMs: retryAfter }) };
+  return {
+    kind: 'status',
+    status,
+    ...(reason && { reason }),
+    ...(retryAfter !== undefined && { retryAfterMs: retryAfter }),
+  };
+}
+
+/** Older servers answer 400 to a session that they do not have. */
+function isStaleSession({ status, isAboutSession }: Reply & { readonly kind: 'status' }, era: Era): boolean {
+  return status === 400 && era === 'legacy' && isAboutSession === true;
 }
 
 /** Whether a 400 or 404 is a JSON-RPC answer that says that nothing ran. */

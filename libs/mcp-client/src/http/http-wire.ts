@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici';
 import type { AddressGuard } from './address-guard.js';
 import { exchange, type HttpAnswer, type HttpRequest } from './http-exchange.js';
 import { discard } from './http-body.js';
+import { CookieJar } from './cookie-jar.js';
 
 export interface WireRequest extends Omit<HttpRequest, 'url'> {
   /**
@@ -16,8 +17,11 @@ export interface WireRequest extends Omit<HttpRequest, 'url'> {
 export interface WireAnswer extends HttpAnswer {
   /** Where the answer came from, after redirects. */
   readonly url: URL;
-  /** A redirect to another origin, which is never followed: credentials and arguments stay where they were meant for. */
-  readonly isOffOrigin: boolean;
+  /**
+   * Target of a redirect to another origin, without its query. It is never followed: credentials and arguments
+   * stay where they were meant for.
+   */
+  readonly elsewhere?: string;
 }
 
 const protocolHeaders = ['accept', 'content-type', 'content-length', 'last-event-id'];
@@ -29,6 +33,7 @@ export class HttpWire {
   readonly #dispatcher: Dispatcher;
   readonly #guard: AddressGuard;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #cookies = new CookieJar();
   #callerHeaders: Readonly<Record<string, string>> = {};
   /** Where requests go. */
   url: URL;
@@ -52,20 +57,22 @@ export class HttpWire {
 
   /** @throws what `exchange` throws; ConnectionFault `blocked` for a redirect that the guard refuses */
   async request({ follow, onRedirect, beforeFirstByte, ...request }: WireRequest): Promise<WireAnswer> {
-    const headers = { ...this.#headers, ...this.#callerHeaders, ...lowerCased(request.headers) };
+    const fixed = { ...this.#headers, ...this.#callerHeaders, ...lowerCased(request.headers) };
     let url = this.url;
     let before = beforeFirstByte;
     for (let hop = 0; ; hop += 1) {
       const answer = await exchange(this.#dispatcher, {
         ...request,
         url,
-        headers,
+        headers: this.#cookies.addTo(fixed, url),
         ...(before && { beforeFirstByte: before }),
       });
+      this.#cookies.take(answer.headers['set-cookie'], url);
       const target = redirectOf(answer, url);
-      const isOffOrigin = target !== undefined && target.origin !== this.url.origin;
-      const isFollowed = target !== undefined && !isOffOrigin && followed[follow].includes(answer.status);
-      if (!isFollowed || hop === maxRedirects) return { ...answer, url, isOffOrigin };
+      if (target !== undefined && target.origin !== this.url.origin)
+        return { ...answer, url, elsewhere: shownUrl(target) };
+      const isFollowed = target !== undefined && followed[follow].includes(answer.status);
+      if (!isFollowed || hop === maxRedirects) return { ...answer, url };
       discard(answer.body);
       onRedirect?.();
       url = this.#guard.check(target.href);
@@ -73,6 +80,11 @@ export class HttpWire {
       before = undefined;
     }
   }
+}
+
+/** A URL for messages: without user, query and fragment, which may be secrets. */
+export function shownUrl({ origin, pathname }: URL): string {
+  return `${origin}${pathname}`.slice(0, 300);
 }
 
 /** Without those that are the protocol's own. */
@@ -88,6 +100,6 @@ function redirectOf({ status, headers }: HttpAnswer, from: URL): URL | undefined
   return isRedirect && URL.canParse(location, from.href) ? new URL(location, from) : undefined;
 }
 
-function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+export function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }

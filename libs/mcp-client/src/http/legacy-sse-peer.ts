@@ -11,7 +11,7 @@ import {
   type Question,
   type Reply,
 } from './http-peer.js';
-import type { HttpWire, WireAnswer } from './http-wire.js';
+import { shownUrl, type HttpWire, type WireAnswer } from './http-wire.js';
 import { ourId, type RpcAnswer } from '../json-rpc.js';
 
 interface StreamOptions {
@@ -55,8 +55,12 @@ export class LegacySsePeer extends HttpPeer {
       const stream = await this.openStream(undefined, this.#closing.signal);
       if (stream.status !== 200 || mediaType(stream) !== 'text/event-stream') {
         discard(stream.body);
-        const { status, headers, isOffOrigin } = stream;
-        throw refusedFault(host, { kind: 'status', status, headers, isOffOrigin }, 'protocol');
+        const { status, headers, elsewhere } = stream;
+        throw refusedFault(
+          host,
+          { kind: 'status', status, headers, ...(elsewhere !== undefined && { elsewhere }) },
+          'protocol',
+        );
       }
       const endpoint = Promise.withResolvers<string>();
       void this.#read(stream, maxEvent, endpoint);
@@ -136,6 +140,6 @@ function endpointOf(text: string, stream: URL, { host, guard }: Pick<StreamOptio
   const target = URL.canParse(text, stream.href) ? new URL(text, stream.href) : undefined;
   if (target === undefined) throw new ConnectionFault('protocol', `${host} names an endpoint that is no URL`);
   if (target.origin !== stream.origin)
-    throw new ConnectionFault('blocked', `${host} names an endpoint of another origin, which is not called`);
+    throw new ConnectionFault('blocked', `${host} names the endpoint ${shownUrl(target)}, of another origin, which is not called`); // prettier-ignore
   return guard.check(target.href);
 }

@@ -1,3 +1,4 @@
+import { codes } from '@holdfast/protocol';
 import { ByteLines, legacyVersions, modernVersion } from '@holdfast/protocol';
 import { systemClock, type Clock, type Log, type Progress } from '@holdfast/run';
 import { aborted } from '../aborted.js';
@@ -11,6 +12,7 @@ import {
   type Sent,
 } from '../connection.js';
 import {
+  hasTools,
   initializeParams,
   knownRevisions,
   modernMeta,
@@ -97,6 +99,8 @@ class StdioConnection implements Connection {
   readonly #listeners: (() => void)[] = [];
   /** Keys of `_meta` that a server of the modern era wants on each request. */
   #envelope: Readonly<Record<string, unknown>> | undefined;
+  /** Whether the server says that it has tools. */
+  #hasTools = false;
   #lastId = 0;
   /** Resolves when the child has read what waits for it. */
   #drained: Promise<void> | undefined;
@@ -135,14 +139,19 @@ class StdioConnection implements Connection {
       throw this.#fault('protocol', `it speaks ${revisionName(result['protocolVersion'])}; ${knownRevisions}`); // prettier-ignore
     this.protocolVersion = version;
     this.serverInfo = readServerInfo(result['serverInfo']);
+    this.#hasTools = hasTools(result['capabilities']);
     this.#notify('notifications/initialized');
   }
 
   async listPage(cursor: string | undefined, signal: AbortSignal): Promise<unknown> {
     const answer = await this.#request('tools/list', cursor === undefined ? {} : { cursor }, { signal });
     if (answer.kind === 'result') return answer.result;
-    if (answer.kind === 'error')
-      throw this.#fault('listing', `tools/list was answered with JSON-RPC error ${answer.code}`);
+    if (answer.kind === 'error') {
+      // A server without tools need not know `tools/list`.
+      if (cursor === undefined && (!this.#hasTools || answer.code === codes.methodNotFound))
+        return { tools: [] };
+      throw this.#fault('listing', `tools/list was answered with JSON-RPC error ${answer.code}: ${answer.message}`); // prettier-ignore
+    }
     throw answer.kind === 'broken' || this.isOpen
       ? this.#fault('listing', `tools/list: ${answer.reason}`)
       : this.#fault('unreachable', answer.reason);
@@ -185,6 +194,7 @@ class StdioConnection implements Connection {
       throw this.#fault('protocol', `it refused initialize and speaks ${versions.slice(0, 10).map(revisionName).join(', ') || 'no revision'}; known is ${modernVersion}`); // prettier-ignore
     this.protocolVersion = modernVersion;
     this.serverInfo = readModernServerInfo(result['_meta']);
+    this.#hasTools = hasTools(result['capabilities']);
     this.#listen(result['capabilities']);
   }
 
