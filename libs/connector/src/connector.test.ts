@@ -609,3 +609,23 @@ describe('a list that grows old (BEHAVIOURS R11)', () => {
     expect(upstream.requests('tools/list')).toHaveLength(1);
   });
 });
+
+test.each([true, false])(
+  'G11: the tools of a redeployed server are read without a call (sessions: %s)',
+  async (sessions) => {
+    const upstream = await startUpstream({ era: 'legacy', sessions, pages: [[tool('old')]] });
+    const { port, url } = upstream;
+    const store = await openMemory();
+    startConnector(store, settings({ id: 'up', transport: 'http', url, connect_backoff: 0.01 }));
+    await until(async () => (await offered(store))['up']?.[0] === 'old');
+    await until(() => upstream.listeners === 1);
+    await upstream.close();
+    const again = await ScriptableUpstream.start({
+      port,
+      script: { era: 'legacy', sessions, pages: [[tool('new')]] },
+    });
+    closing.push(() => again.close());
+    await until(async () => (await offered(store))['up']?.[0] === 'new');
+    expect(again.requests('tools/call')).toEqual([]);
+  },
+);

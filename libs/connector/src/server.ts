@@ -195,6 +195,9 @@ export class UpstreamServer {
         await this.#list();
       } catch (error) {
         this.#fail(error);
+        // A server that is away for a while is listed when it is back, without a call that would connect it.
+        if (error instanceof ConnectionFault && error.code === 'unreachable')
+          this.#isAsked = this.#listAgain = true;
       }
       // What it asks for in vain it gets later and later.
       if (this.#published !== before) this.#listPauseMs = firstListPauseMs;

@@ -15,8 +15,10 @@ export interface ListenOptions {
   readonly log: Log;
 }
 
-/** Tries in a row that give no stream before one believes that there is none. */
-const maxFailures = 3;
+/** Answers in a row that are no stream before a server that never gave one is taken to offer none. */
+const maxRefusals = 3;
+/** Statuses of a server that is away for a while, or of what stands in front of it. */
+const temporary: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 const maxBackoffMs = 60_000;
 /** A stream that lived this long was a good one. */
 const goodLifeMs = 60_000;
@@ -24,34 +26,37 @@ const maxEvent = 1024 * 1024;
 
 /**
  * Listens for what the server says by itself until `signal`: a GET stream in the legacy era,
- * `subscriptions/listen` in the modern one. A server may offer neither: after 405, or a few answers that
- * are no stream, it is left in peace. A stream that ends is opened again with rising delay, and
- * then the tools may have changed unheard.
+ * `subscriptions/listen` in the modern one. A server may offer neither: it is not asked again after 405, 401 or
+ * 403, or after a few answers that are no stream. A server that cannot be reached, or that gave a stream
+ * before, is asked for ever, with rising delay. When a stream is there again the tools may have changed unheard.
  */
 export async function listen(peer: HttpPeer, options: ListenOptions): Promise<void> {
-  const { signal, backoffMs } = options;
-  let failures = 0;
+  const { signal, backoffMs, log } = options;
+  let refusals = 0;
   let pauseMs = backoffMs;
   let lastId: string | undefined;
   let wasListening = false;
   while (!signal.aborted) {
     const stream = await open(peer, lastId, options).catch(() => undefined);
-    const isStream = stream?.status === 200 && mediaType(stream) === 'text/event-stream';
-    if (isStream) {
+    if (stream?.status === 200 && mediaType(stream) === 'text/event-stream') {
       const since = performance.now();
-      failures = 0;
+      refusals = 0;
       if (wasListening && lastId === undefined) peer.toolsChanged();
       wasListening = true;
       lastId = await read(peer, stream, lastId);
       if (performance.now() - since > goodLifeMs) pauseMs = backoffMs;
     } else {
-      const { status } = stream ?? {};
-      if (stream !== undefined) discard(stream.body);
-      failures += 1;
       lastId = undefined;
-      if (status === 405 || status === 401 || status === 403 || failures >= maxFailures) {
-        options.log.debug({ status }, 'upstream server offers no stream of changes');
-        return;
+      if (stream !== undefined) {
+        const { status } = stream;
+        discard(stream.body);
+        // The server was started again, and does not know the session: a new connection listens anew.
+        if (wasListening && peer.hasSession && (status === 404 || status === 400)) return peer.lose();
+        if (!temporary.has(status)) refusals += 1;
+        if ([401, 403, 405].includes(status) || (!wasListening && refusals >= maxRefusals)) {
+          log.debug({ status }, 'upstream server offers no stream of changes');
+          return;
+        }
       }
     }
     await delay(pauseMs, undefined, { signal, ref: false });

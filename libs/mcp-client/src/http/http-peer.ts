@@ -79,6 +79,7 @@ export class HttpPeer {
   #lastId = 0;
   #replies = 0;
   #ignored = 0;
+  #isGone = false;
 
   constructor(wire: HttpWire, closing: AbortSignal) {
     this.#wire = wire;
@@ -90,9 +91,19 @@ export class HttpPeer {
     return this.#ignored;
   }
 
-  /** Whether there is nothing left over which answers could come. Plain HTTP connects anew each time. */
+  /** Whether no answer can come any more, because the session or the stream is lost. */
   get isGone(): boolean {
-    return false;
+    return this.#isGone;
+  }
+
+  get hasSession(): boolean {
+    return this.#manner?.sessionId !== undefined;
+  }
+
+  /** Notes that the server is to be connected anew; its tools may have changed unheard. */
+  lose(): void {
+    this.#isGone = true;
+    if (!this.#closing.aborted) this.toolsChanged();
   }
 
   nextId(): number {

@@ -31,16 +31,11 @@ export class LegacySsePeer extends HttpPeer {
   readonly #wire: HttpWire;
   readonly #closing: AbortController;
   readonly #waiting = new Map<number, (answer: RpcAnswer) => void>();
-  #isGone = false;
 
   constructor(wire: HttpWire, closing: AbortController) {
     super(wire, closing.signal);
     this.#wire = wire;
     this.#closing = closing;
-  }
-
-  override get isGone(): boolean {
-    return this.#isGone;
   }
 
   /**
@@ -83,7 +78,7 @@ export class LegacySsePeer extends HttpPeer {
   }: Question): Promise<Reply> {
     const answered = new Promise<RpcAnswer>((resolve) => {
       this.#waiting.set(id, resolve);
-      if (this.#isGone) resolve(streamEnded);
+      if (this.isGone) resolve(streamEnded);
       request.signal.addEventListener('abort', () => resolve(streamEnded), { once: true });
     });
     try {
@@ -94,7 +89,7 @@ export class LegacySsePeer extends HttpPeer {
         body: text,
         beforeFirstByte: async () => {
           // Without the stream nobody would hear the answer.
-          if (this.#isGone) throw new ConnectionFault('unreachable', 'the stream of the server has ended');
+          if (this.isGone) throw new ConnectionFault('unreachable', 'the stream of the server has ended');
           await request.beforeFirstByte?.();
         },
       });
@@ -121,7 +116,7 @@ export class LegacySsePeer extends HttpPeer {
       // Broken off, or not fit to be read on: the same as its end.
     } finally {
       body.destroy();
-      this.#isGone = true;
+      this.lose();
       endpoint.reject(new Error('the stream ended before it named its endpoint'));
       for (const resolve of this.#waiting.values()) resolve(streamEnded);
     }
