@@ -50,6 +50,7 @@ const servers = (...ids: readonly string[]): string[] => {
     id,
     url: 'http://upstream:8000/mcp',
     allowed_hosts: ['upstream'],
+    allow_private: true,
     allow_http: true,
   }));
   return ['--set-json', `connector.servers.list=${JSON.stringify(list)}`];

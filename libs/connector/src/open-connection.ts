@@ -19,7 +19,7 @@ import type { ServerSettings } from './server-settings.js';
 
 /** What connections of a deployment have in common. */
 export interface Deployment {
-  readonly guard: Omit<GuardSettings, 'allowedHosts'>;
+  readonly guard: Omit<GuardSettings, 'allowedHosts' | 'allowPrivate'>;
   readonly placeholders: PlaceholderValues;
   readonly children: ChildGuard;
   /** The version of ours that servers are told. */
@@ -73,7 +73,11 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
         callerHeaders: (within: AbortSignal) =>
           askModule(credentialsModule, { settings, principal, log, signal: within }),
       }),
-      guard: { ...guard, ...(http.allowedHosts && { allowedHosts: http.allowedHosts }) },
+      guard: {
+        ...guard,
+        ...(http.allowedHosts && { allowedHosts: http.allowedHosts }),
+        allowPrivate: http.allowPrivate === true,
+      },
       connectTimeoutMs,
       clientVersion: version,
       log,

@@ -68,7 +68,7 @@ describe('an entry of the settings file', () => {
   });
 
   test('may say all of it', () => {
-    const entry = http({ name: 'GitHub', enabled: false, required: true, headers: { 'X-A': '1' }, timeout: 1.5, retry: 0, connect_retries: 1, connect_backoff: 0, connect_timeout: 5, max_tool_pages: 7, max_tools: 8, cache_ttl: 60, allow: ['a'], overrides: { a: 'read' }, trust_hints: false, requires_approval: ['a'], auto_approve: ['b'], approval_mode: 'ask', concurrency: 2, placement: 'every', on_crash: 'rerun', result_mode: 'text', max_result_bytes: 2048, description_prefix: false, allowed_hosts: ['h.example'], credentials: { per: 'principal', module: './who.js' } }); // prettier-ignore
+    const entry = http({ name: 'GitHub', enabled: false, required: true, headers: { 'X-A': '1' }, timeout: 1.5, retry: 0, connect_retries: 1, connect_backoff: 0, connect_timeout: 5, max_tool_pages: 7, max_tools: 8, cache_ttl: 60, allow: ['a'], overrides: { a: 'read' }, trust_hints: false, requires_approval: ['a'], auto_approve: ['b'], approval_mode: 'ask', concurrency: 2, placement: 'every', on_crash: 'rerun', result_mode: 'text', max_result_bytes: 2048, description_prefix: false, allowed_hosts: ['h.example'], allow_private: true, credentials: { per: 'principal', module: './who.js' } }); // prettier-ignore
     expect(accepted(entry)).toEqual({
       id: 'gh',
       name: 'GitHub',
@@ -79,6 +79,7 @@ describe('an entry of the settings file', () => {
         url: 'https://h.example/mcp',
         headers: { 'X-A': '1' },
         allowedHosts: ['h.example'],
+        allowPrivate: true,
         credentialsModule: './who.js',
       },
       rules: {
@@ -233,11 +234,20 @@ describe('an entry of the settings file', () => {
 describe('a settings file', () => {
   test('is read as JSON and as YAML alike', () => {
     const yaml =
-      'servers:\n  - id: fs\n    command: run\n    args: [a, "b c"]\n    env: {PORT: "1"}\npolicy:\n  - deny: x\n';
-    const json = '{\n\t"servers": [{"id": "fs", "command": "run", "args": ["a", "b c"], "env": {"PORT": "1"}}],\n\t"policy": [{"deny": "x"}]}'; // prettier-ignore
+      'servers:\n  - id: fs\n    command: run\n    args: [a, "b c"]\n    env: {PORT: "1"}\npolicy: []\n';
+    const json = '{\n\t"servers": [{"id": "fs", "command": "run", "args": ["a", "b c"], "env": {"PORT": "1"}}],\n\t"policy": []}'; // prettier-ignore
     expect(set(yaml)).toEqual(set(json));
     expect(set(yaml)).toMatchObject({ servers: [{ id: 'fs' }], diagnostics: [] });
   });
+
+  test.each(['[{"deny": "x"}]', '{}', '{"default": "deny"}', '"deny-all"', 'true', '[null]', 'null'])(
+    'G31: with rules that are not served yet is not read: policy %s',
+    (policy) => {
+      expect(parseServers(`{"servers": [], "policy": ${policy}}`, limits)).toMatch(
+        /^`policy` is not served yet.*remove it$/,
+      );
+    },
+  );
 
   test('loses a bad entry and no other (BEHAVIOURS 160)', () => {
     const { servers, diagnostics } = set(JSON.stringify({ servers: [http(), http({ id: 'b', timeout: 0 }), null, http({ id: 'NO' }), stdio()] })); // prettier-ignore
@@ -264,7 +274,6 @@ describe('a settings file', () => {
     ['[]', /^it must hold a list `servers`$/],
     ['{"servers": {}}', /^it must hold a list `servers`$/],
     ['{"server": []}', /^unknown field server at the top/],
-    ['{"servers": [], "policy": {}}', /^`policy` must be a list$/],
     [
       `a: &a [x]\nb: &b [${'*a,'.repeat(50)}]\nservers: [${'*b,'.repeat(50)}]`,
       /^its aliases cannot be resolved$/,

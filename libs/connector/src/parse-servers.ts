@@ -38,7 +38,7 @@ class EntryRefusal extends Error {
 }
 
 /**
- * Reads the text of a settings file: JSON, with comments or without, or YAML, `{servers: […]}`; a list `policy` beside them is read past.
+ * Reads the text of a settings file: JSON, with comments or without, or YAML, `{servers: […]}`.
  * Each entry is judged alone: a bad one is left out with a diagnostic. A string tells why the file as a whole cannot be
  * read; it quotes nothing of it, since a file may hold secrets.
  */
@@ -81,10 +81,10 @@ function readEntries(text: string): readonly unknown[] | string {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return noList;
   const { servers, policy = [], ...others } = value as Record<string, unknown>;
   const unknown = Object.keys(others)[0];
-  if (unknown !== undefined)
-    return `unknown field ${shownName(unknown)} at the top; known are servers and policy`;
+  if (unknown !== undefined) return `unknown field ${shownName(unknown)} at the top; known is servers`;
   if (!Array.isArray(servers)) return noList;
-  if (!Array.isArray(policy)) return '`policy` must be a list';
+  if (!Array.isArray(policy) || policy.length > 0)
+    return '`policy` is not served yet: none of its rules would apply; remove it';
   return servers as unknown[];
 }
 
@@ -173,7 +173,15 @@ function checkNames({ id, allow, deny, overrides, requires_approval, auto_approv
 }
 
 const stdioFields = ['command', 'args', 'env', 'cwd', 'env_policy'] as const;
-const httpFields = ['url', 'headers', 'auth', 'allowed_hosts', 'allow_http', 'credentials'] as const;
+const httpFields = [
+  'url',
+  'headers',
+  'auth',
+  'allowed_hosts',
+  'allow_http',
+  'allow_private',
+  'credentials',
+] as const;
 
 function refuseFields(entry: ServerEntry, fields: readonly (keyof ServerEntry)[]): void {
   const foreign = fields.find((field) => entry[field] !== undefined);
@@ -213,6 +221,7 @@ function httpOf(entry: ServerEntry, { legacySse, isProduction }: ServerLimits): 
     url,
     headers,
     ...(allowedHosts !== undefined && { allowedHosts }),
+    ...(entry.allow_private === true && { allowPrivate: true }),
     ...(credentials !== undefined && { credentialsModule: credentials.module }),
   };
 }

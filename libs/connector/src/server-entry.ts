@@ -43,6 +43,7 @@ export const serverEntry = z.strictObject({
     .optional(),
   allowed_hosts: z.array(text.regex(/^[^/:?#@\s]+$|^\[[0-9A-Fa-f:.]+\]$/, 'must be a host name without scheme and port')).optional(), // prettier-ignore
   allow_http: z.boolean().optional(),
+  allow_private: z.boolean().optional(),
   credentials: z.strictObject({ per: z.literal('principal'), module: text }).optional(),
 
   timeout: seconds(1, 600).default(defaultRules.timeoutMs / 1000),

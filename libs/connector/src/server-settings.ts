@@ -30,6 +30,7 @@ export interface HttpSettings {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly allowedHosts?: readonly string[];
+  readonly allowPrivate?: boolean;
   /** A module whose default export gives headers for a caller; then each caller has a connection of his own (BEHAVIOURS 121). */
   readonly credentialsModule?: string;
 }

@@ -105,7 +105,11 @@ describe('a URL', () => {
   });
 
   describe('with a list of hosts', () => {
-    const guard = new AddressGuard({ ...open, allowedHosts: ['API.example.com', '10.0.0.1', '[fd00::1]'] });
+    const guard = new AddressGuard({
+      ...open,
+      allowedHosts: ['API.example.com', '10.0.0.1', '[fd00::1]'],
+      allowPrivate: true,
+    });
 
     test.each([
       'https://api.example.com/mcp',
@@ -125,6 +129,38 @@ describe('a URL', () => {
       'http://10.0.0.2/',
     ])('%s is refused', (url) => {
       expect(refusalOf(guard, url)).toEqual(['blocked', expect.any(String)]);
+    });
+  });
+
+  describe('G34: at a private address', () => {
+    const privates = ['10.0.0.1', '172.16.0.1', '192.168.1.1', '100.64.0.1', 'fd00::1', '::ffff:10.0.0.1'];
+    const urlOf = (address: string): string => `https://${address.includes(':') ? `[${address}]` : address}/`;
+
+    test.each(privates)(
+      '%s is refused, listed or not, unless private addresses are allowed',
+      async (address) => {
+        const literal = new URL(urlOf(address)).hostname;
+        for (const allowedHosts of [undefined, [literal, 'wiki.internal']]) {
+          const list = allowedHosts && { allowedHosts };
+          const [without, allowed] = [{}, { allowPrivate: true }].map(
+            (permission) => new AddressGuard({ ...open, ...list, ...permission }, names(address)),
+          ) as [AddressGuard, AddressGuard];
+          expect(refusalOf(without, urlOf(address))).toEqual(['blocked', expect.any(String)]);
+          expect(await dial(without, 'wiki.internal', 9)).toMatchObject({ code: 'blocked' });
+          expect(refusalOf(allowed, urlOf(address))).toBe(urlOf(literal.replace(/[[\]]/g, '')));
+        }
+      },
+    );
+
+    test('the permission opens neither loopback, nor metadata, nor a host that is not listed', () => {
+      const guard = new AddressGuard({ ...closed, allowedHosts: ['10.0.0.1'], allowPrivate: true });
+      for (const url of [
+        'http://127.0.0.1/',
+        'http://169.254.169.254/',
+        'http://10.0.0.2/',
+        'http://0.0.0.0/',
+      ])
+        expect(refusalOf(guard, url)).toEqual(['blocked', expect.any(String)]);
     });
   });
 

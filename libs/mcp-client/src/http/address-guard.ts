@@ -8,8 +8,10 @@ import { ConnectionFault } from '../connection.js';
 export interface GuardSettings {
   /** Whether hosts that are literally `localhost`, `127.x.x.x` or `::1` may be called. */
   readonly allowLoopback: boolean;
-  /** The only hostnames that may be called; equal but for case, the port ignored. A private address needs its host in it. */
+  /** The only hostnames that may be called; equal but for case, the port ignored. */
   readonly allowedHosts?: readonly string[];
+  /** Whether private addresses may be called (RFC 1918, RFC 4193 and their like). */
+  readonly allowPrivate?: boolean;
   /** Whether a server without `allowedHosts` is refused. */
   readonly requireAllowedHosts: boolean;
   readonly network: 'on' | 'off';
@@ -110,7 +112,7 @@ export class AddressGuard {
         case 'public':
           return true;
         case 'private':
-          return this.#settings.allowedHosts !== undefined && this.#isNamed(host);
+          return this.#settings.allowPrivate === true;
         case 'loopback':
           return this.#settings.allowLoopback && isLiteralLoopback(host);
         case 'refused':
