@@ -84,6 +84,10 @@ describe.each(services)('the image of the %s', (service) => {
     expect(last(service, 'STOPSIGNAL')).toBe('SIGTERM');
   });
 
+  test('G38: serves production without a chart', () => {
+    expect(last(service, 'ENV')!.split(' ')).toContain('HOLDFAST_PROFILE=production');
+  });
+
   test.each([
     [200, 0],
     [503, 1],
@@ -121,4 +125,12 @@ test('a certificate authority reaches every npm as a secret, and need not be the
     expect(rest).toContain('export NODE_EXTRA_CA_CERTS=/run/secrets/npmca');
   }
   expect(file).not.toMatch(/^# *syntax=/m);
+});
+
+test('G51: an example adds npx to the image of the connector, and runs as its user', () => {
+  const example = readFileSync(join(root, 'deploy/connector-with-npx/Dockerfile'), 'utf8');
+  expect(example).toMatch(/^FROM holdfast-connector:/m);
+  expect(example).toMatch(/^COPY --from=node \S*node_modules\/npm \S+$/m);
+  expect(example).toMatch(/\/usr\/local\/bin\/npx$/m);
+  expect(example.trimEnd()).toMatch(/\nUSER 1000:1000$/);
 });

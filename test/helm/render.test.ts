@@ -105,6 +105,46 @@ test('names of objects are valid and distinct, even with a long release name', (
   for (const each of names) expect(each).toMatch(/^\w+\/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
 });
 
+test('G83: releases whose long names start alike share no object', () => {
+  const start = 'a-team-with-a-very-long-name-of-its-own-for-';
+  const named = (...args: readonly string[]): string[] => {
+    const { stdout } = helm('template', ...args, chart, '--values', setups.get('evaluation')!);
+    return objectsOf(stdout).map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+  };
+  const override = (name: string): string[] => ['x', '--set', `fullnameOverride=${name}`];
+  const sets = [
+    named(`${start}a`),
+    named(`${start}b`),
+    named(start.slice(0, 39)),
+    named(...override(`${start}c`)),
+    named(...override(`${start}d`)),
+  ];
+  expect(sets.every((names) => names.length > 10)).toBe(true);
+  const all = sets.flat();
+  expect(all.filter((name, i) => all.indexOf(name) !== i)).toEqual([]);
+});
+
+test('G50: the size of /tmp can be set, for one service too', () => {
+  const sizes = (...args: readonly string[]): (readonly [string, unknown])[] =>
+    objectsOf(render(...least, ...args))
+      .filter(({ kind }) => kind === 'Deployment')
+      .map(({ metadata, spec }) => {
+        const { volumes } = (spec as { template: { spec: { volumes: object[] } } }).template.spec;
+        return [metadata.name, volumes.find((volume) => 'emptyDir' in volume)] as const;
+      });
+  const of = (size: string): object => ({ name: 'tmp', emptyDir: { sizeLimit: size } });
+  expect(sizes('--set', 'connector.pod.tmpSize=4Gi')).toEqual([
+    ['holdfast-connector', of('4Gi')],
+    ['holdfast-gateway', of('256Mi')],
+    ['holdfast-worker', of('256Mi')],
+  ]);
+  expect(sizes('--set', 'pod.tmpSize=1Gi').map(([, volume]) => volume)).toEqual([
+    of('1Gi'),
+    of('1Gi'),
+    of('1Gi'),
+  ]);
+});
+
 test('the chart creates a connector token only if none is named, and a different one for each release', () => {
   const tokens = [1, 2].map(() => secretOf(objectsOf(render(...least)), 'holdfast-connector-token'));
   expect(tokens[0]).toMatch(/^[A-Za-z0-9]{48}$/);

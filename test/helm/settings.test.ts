@@ -67,7 +67,7 @@ describe('upstream servers', () => {
 function seen(setup: string, container: Container): Record<string, string> {
   const values = environmentOf(container, {
     objects: set.get(setup)!,
-    secret: (_, key) => held[key] ?? 'held',
+    secret: (_, key) => held[key] ?? 'held-in-a-secret-of-the-cluster',
     ip: '10.1.2.3',
   });
   for (const name of ['HOLDFAST_API_KEYS', 'HOLDFAST_ADMIN_KEYS']) {

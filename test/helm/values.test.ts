@@ -59,6 +59,7 @@ describe('contradictory values are rejected with a remedy', () => {
     [[...sets(least), 'httpRoute.enabled=true'], /httpRoute\.parentRefs/],
     [[...sets(least), 'gateway.autoscaling.enabled=true', 'gateway.autoscaling.cpu=0'], /has no metric/],
     [[...sets(least), 'gateway.enabled=false', 'ingress.enabled=true'], /gateway\.enabled is false/],
+    [[...sets(least), 'connector.servers.policy[0].deny=x'], /rules are not served yet/],
     [
       [...sets(least), 'metrics.podMonitor.enabled=true', 'metrics.serviceMonitor.enabled=true'],
       /scrape every pod twice/,

@@ -60,7 +60,7 @@ function goldenText(name: string, text: string, base: string): string {
 }
 
 function golden(...args: readonly string[]): string {
-  return render(...args).replace(/(?<=[:@" ])[A-Za-z0-9]{48}(?=["@])/g, 'MADE-ONCE');
+  return render(...args).replace(/(?<=[:@" ])[A-Za-z0-9]{48}(?=["@])/g, 'MADE-ONCE-BY-THE-CHART');
 }
 
 /** Settings, checked by name and type, as properties of a JSON Schema. */

@@ -139,7 +139,7 @@ lifecycle:
 {{- define "holdfast.volumes" -}}
 - name: tmp
   emptyDir:
-    sizeLimit: 256Mi
+    sizeLimit: {{ (include "holdfast.pod" . | fromJson).tmpSize }}
 {{- with (index (first .).Values (last .)).extraVolumes }}
 {{ toYaml . }}
 {{- end }}
