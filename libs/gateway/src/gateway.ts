@@ -19,6 +19,7 @@ import {
 import { ensureError, onceEvery, systemClock, type Run, type Log } from '@holdfast/run';
 import { ConfigError, type ConfigProblem, type Metrics } from '@holdfast/ops';
 import { keepRetention, type Store } from '@holdfast/store';
+import { limitsOf } from './limit-settings.js';
 import { originRules, type ServingSettings } from './settings.js';
 
 export interface GatewayParts {
@@ -113,6 +114,7 @@ export class Gateway {
         ...settings,
         runIdKeys: [key, ...settings.runIdKeysPrevious],
         ...originRules(settings),
+        limits: limitsOf(settings),
         sessions: {
           max: settings.maxSessions,
           idleMs: settings.sessionIdleMs,

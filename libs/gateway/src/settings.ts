@@ -17,6 +17,7 @@ import {
   type SettingsOf,
 } from '@holdfast/ops';
 import { leastLongestName, longestName, namingStyles } from '@holdfast/tools';
+import { limitSettings } from './limit-settings.js';
 
 /** Everything about serving hosts; the one process that does all has these too. */
 export const servingSettings = {
@@ -88,6 +89,7 @@ export const servingSettings = {
     default: 4 * 1024 * 1024,
     min: 1024,
   }),
+  ...limitSettings,
   listTtlMs: setting.duration('HOLDFAST_LIST_TTL_MS', {
     about: 'how long hosts on 2026-07-28 may keep a list',
     default: 0,

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SessionLimits, Store } from '@holdfast/store';
 import { authenticate, challengeTo, type AuthProvider } from './auth.js';
+import { readJson } from './body.js';
 import { Calls, type CallSettings, type IdentityHooks } from './call.js';
 import { ToolCatalogue, type CatalogueSettings } from './catalogue.js';
 import {
@@ -12,7 +13,7 @@ import {
   headerOf,
   isAllowedHost,
   isAllowedOrigin,
-  readJson,
+  onClose,
   sendEmpty,
   sendJson,
   sendRefusal,
@@ -20,6 +21,7 @@ import {
   type OriginRules,
 } from './http.js';
 import { LegacyLeg } from './legacy.js';
+import { Limits, type LimitSettings } from './limits.js';
 import { isModern, ModernLeg, type ModernParts } from './modern.js';
 import type { CallObserver } from './observer.js';
 import type { Refusals } from './refusals.js';
@@ -30,6 +32,7 @@ import { errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors
 
 export interface McpSettings extends CallSettings, CatalogueSettings, OriginRules {
   readonly maxBodyBytes: number;
+  readonly limits: LimitSettings;
   readonly pollIntervalMs: number;
   readonly listTtlMs: number;
   readonly sessions: SessionLimits;
@@ -56,6 +59,7 @@ export interface McpParts {
  */
 export class McpEndpoint {
   readonly #parts: McpParts;
+  readonly #limits: Limits;
   readonly #watch: RunWatch;
   readonly #catalogue: ToolCatalogue;
   readonly #sessions: Sessions;
@@ -71,6 +75,7 @@ export class McpEndpoint {
   constructor(parts: McpParts) {
     const { store, settings, hooks, log, observer, serverInfo } = parts;
     this.#parts = parts;
+    this.#limits = new Limits(settings.limits, observer);
     this.#watch = new RunWatch(store, settings.pollIntervalMs, log);
     this.#catalogue = new ToolCatalogue({ store, settings, maxAgeMs: settings.pollIntervalMs, log });
     this.#sessions = new Sessions(store, settings.sessions, log);
@@ -93,6 +98,7 @@ export class McpEndpoint {
       listTtlMs,
       keepAliveMs,
       maxBodyBytes,
+      limits: this.#limits,
       log,
     };
     this.#modern = new ModernLeg(this.core);
@@ -195,7 +201,9 @@ export class McpEndpoint {
     const { principal } = verdict;
     switch (req.method) {
       case 'POST': {
-        const body = await readJson(req, settings.maxBodyBytes);
+        const { reserve, release } = this.#limits.holdRequest(principal);
+        onClose(res, release);
+        const body = await readJson(req, { maxBytes: settings.maxBodyBytes, limits: this.#limits, reserve });
         const serves =
           isModern(headerOf(req, 'mcp-protocol-version'), body) || settings.legacy === 'reject'
             ? this.#modern

@@ -1,7 +1,5 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { codes } from '@holdfast/protocol';
-import { parseJson } from '@holdfast/run';
 import { errorMessage, ProtocolRefusal } from './wire-errors.js';
 
 export interface Exchange {
@@ -41,8 +39,10 @@ export function sendRefusal(
   refusal: ProtocolRefusal,
   id: Parameters<typeof errorMessage>[0] = null,
 ): void {
-  const headers: Record<string, string> = refusal.status === 503 ? { 'Retry-After': '5' } : {};
-  sendJson(res, refusal.status, errorMessage(id, refusal), headers);
+  const { status, retryAfterSeconds = status === 503 ? 5 : undefined } = refusal;
+  const headers: Record<string, string> =
+    retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) };
+  sendJson(res, status, errorMessage(id, refusal), headers);
 }
 
 /** A header that must be given once; two that differ cannot be obeyed. */
@@ -51,47 +51,8 @@ export function headerOf(req: IncomingMessage, name: string): string | undefined
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-const badRequest = (message: string, status = 400): ProtocolRefusal =>
+export const badRequest = (message: string, status = 400): ProtocolRefusal =>
   new ProtocolRefusal(codes.badRequest, message, { status });
-
-/**
- * How much beyond the limit is still read, and dropped, before a body is refused. A connection that is closed
- * with bytes unread is reset, and the 413 can be lost with it: HAProxy 2.6 then ended the host's connection
- * without an answer.
- */
-const droppedBytes = 64 * 1024 * 1024;
-
-/**
- * The JSON of a POST.
- *
- * @throws ProtocolRefusal 415 for another type, 413 past `maxBytes`, 400 for what is no JSON text
- *   in UTF-8. A host that goes away while it sends makes it throw the stream's own error.
- */
-export async function readJson(req: IncomingMessage, maxBytes: number): Promise<unknown> {
-  const type = headerOf(req, 'content-type')?.split(';', 1)[0]!.trim().toLowerCase();
-  if (type !== 'application/json') throw badRequest('Content-Type must be application/json', 415);
-  const tooLarge = (): ProtocolRefusal =>
-    badRequest(`the request is larger than ${maxBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`, 413);
-  const said = Number(headerOf(req, 'content-length'));
-  if (said > maxBytes + droppedBytes) throw tooLarge();
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of req as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes + droppedBytes) throw tooLarge();
-    if (bytes <= maxBytes && !(said > maxBytes)) chunks.push(chunk);
-    else chunks.length = 0;
-  }
-  if (bytes > maxBytes) throw tooLarge();
-  const body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
-  if (!isUtf8(body))
-    throw new ProtocolRefusal(codes.parseError, 'the request is not valid UTF-8', { status: 400 });
-  try {
-    return parseJson(body.toString());
-  } catch {
-    throw new ProtocolRefusal(codes.parseError, 'the request is not valid JSON', { status: 400 });
-  }
-}
 
 /** What a host can read of an answer. */
 export interface Accepts {

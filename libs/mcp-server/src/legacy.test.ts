@@ -58,7 +58,7 @@ describe('initialize', () => {
 });
 
 describe('ids', () => {
-  const huge = JSON.stringify('x'.repeat(10_000));
+  const huge = JSON.stringify('x'.repeat(256));
   const ids = [
     '"1"',
     '"init-1"',
@@ -70,7 +70,7 @@ describe('ids', () => {
     '1.5',
     '1e400',
   ];
-  test.each([...ids.map((id) => [id, id]), ['one of 10,000 letters', huge]])(
+  test.each([...ids.map((id) => [id, id]), ['one of 256 letters', huge]])(
     '%s comes back as it was sent, with a result and with an error',
     async (_what, id) => {
       const gateway = await openGateway();

@@ -116,9 +116,7 @@ export class LegacyLeg {
     } catch (error) {
       this.#logFault(error);
       const refusal = toRefusal(error);
-      // An unknown session has the same bytes whatever the method and the request, as of DELETE (BEHAVIOURS 17).
-      const isOfRequest = message.kind === 'request' && refusal.code !== codes.sessionNotFound;
-      sendError(res, accepts, isOfRequest ? message.id : null, refusal);
+      sendError(res, accepts, message.kind === 'request' ? message.id : null, refusal);
     }
   }
 
@@ -176,9 +174,7 @@ export class LegacyLeg {
     const json = await answerLegacy(this.#parts, request);
     if (method !== 'initialize' || this.#parts.mode === 'stateless')
       return sendMessage(res, accepts, resultMessage(id, json));
-    const { capabilities = {}, clientInfo } = params;
-    const { sessions } = this.#parts;
-    const opened = await sessions.open(principal, negotiated(params), { capabilities, clientInfo });
+    const opened = await this.#parts.sessions.open(principal, negotiated(params), clientOf(params));
     sendMessage(res, accepts, resultMessage(id, json), { 'Mcp-Session-Id': opened.id });
   }
 
@@ -396,6 +392,26 @@ function negotiated({ protocolVersion: asked }: Params): string {
       status: 400,
     });
   return versions.includes(asked) ? asked : legacyVersions[0];
+}
+
+/** The longest name, title and version of a host that are kept, in characters. */
+const longestName = 256;
+/** More than the capabilities of any host: each of them is a few words. */
+const mostCapabilities = 4_096;
+
+/** What a session keeps of its host: bounded, whatever the host sends. */
+function clientOf({ capabilities, clientInfo }: Params): Session['client'] {
+  const info = Object.entries(typeof clientInfo === 'object' ? (clientInfo ?? {}) : {});
+  const kept = info.flatMap(([name, value]) =>
+    ['name', 'title', 'version'].includes(name) && typeof value === 'string'
+      ? [[name, value.slice(0, longestName).toWellFormed()]]
+      : [],
+  );
+  const isKept = typeof capabilities === 'object' && writeJson(capabilities)!.length <= mostCapabilities;
+  return {
+    capabilities: isKept ? (capabilities ?? {}) : {},
+    clientInfo: Object.fromEntries(kept) as object,
+  };
 }
 
 interface WaitingCall {

@@ -1,5 +1,7 @@
 import { codes } from '@holdfast/protocol';
-import { isRequestId, ProtocolRefusal, type RequestId } from './wire-errors.js';
+import { measureJson, parseJson } from '@holdfast/run';
+import type { Limits } from './limits.js';
+import { isRequestId, isTooLong, longestId, ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** A JSON-RPC message of a host, told apart. */
 export type Message =
@@ -16,6 +18,39 @@ export interface HostRequest {
 
 export type Params = Readonly<Record<string, unknown>>;
 
+/** What is kept of a message may be nested this deep: arguments take 200 levels, two below the message. */
+const maxDepth = 256;
+
+/** Bytes that a parsed value occupies beside its text, about. */
+const bytesOfValue = 64;
+
+/**
+ * The JSON of a message. Its size is known before anything is parsed.
+ *
+ * @param reserve takes the memory that the parsed message needs; throws where there is none
+ * @throws ProtocolRefusal 400, or 413 for too many values
+ */
+export function parseMessage(text: string, limits: Limits, reserve?: (bytes: number) => void): unknown {
+  const maxValues = limits.settings.messageValues;
+  const { values, exceeds } = measureJson(text, { values: maxValues, depth: maxDepth });
+  if (exceeds === 'values') {
+    throw limits.refusal('body_values', `the message holds more than ${maxValues} JSON values`, {
+      status: 413,
+      setting: 'HOLDFAST_LIMITS_MESSAGE_VALUES',
+    });
+  }
+  if (exceeds === 'depth')
+    throw limits.refusal('body_depth', `the message is nested deeper than ${maxDepth} levels`, {
+      status: 400,
+    });
+  reserve?.(values * bytesOfValue);
+  try {
+    return parseJson(text);
+  } catch {
+    throw new ProtocolRefusal(codes.parseError, 'the message is not valid JSON', { status: 400 });
+  }
+}
+
 /** @throws ProtocolRefusal 400, with id null, for what is no JSON-RPC message or a batch of them */
 export function readMessage(body: unknown): Message {
   const invalid = (message: string): ProtocolRefusal =>
@@ -30,6 +65,7 @@ export function readMessage(body: unknown): Message {
     throw invalid('params must be an object');
   if (!('id' in body)) return { kind: 'notification', method, params: params as Params };
   if (!isRequestId(id)) throw invalid('id must be a string or a number');
+  if (isTooLong(id)) throw invalid(`id must have at most ${longestId} characters`);
   return { kind: 'request', id, method, params: params as Params };
 }
 
@@ -38,8 +74,18 @@ export function metaOf({ _meta: meta }: Params): Params | undefined {
   return typeof meta === 'object' && meta !== null && !Array.isArray(meta) ? (meta as Params) : undefined;
 }
 
-/** A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came. */
+/**
+ * A host may ask for progress with any string or number, 0 and "" too; it is echoed as it came.
+ *
+ * @throws ProtocolRefusal for one that is too long
+ */
 export function progressTokenOf(params: Params): RequestId | undefined {
   const token = metaOf(params)?.['progressToken'];
-  return isRequestId(token) ? token : undefined;
+  if (!isRequestId(token)) return undefined;
+  if (!isTooLong(token)) return token;
+  throw new ProtocolRefusal(
+    codes.invalidParams,
+    `params._meta.progressToken must have at most ${longestId} characters`,
+    { status: 400 },
+  );
 }

@@ -8,6 +8,7 @@ import { modernResult, type CallAnswer } from './call-result.js';
 import type { ToolCatalogue } from './catalogue.js';
 import { headerOf, onClose, readAccept, sendEmpty, type Accepts, type Exchange } from './http.js';
 import { checkCursor } from './legacy.js';
+import type { Limits } from './limits.js';
 import {
   metaOf,
   progressTokenOf,
@@ -47,6 +48,7 @@ export interface ModernParts {
   readonly keepAliveMs: number;
   /** The longest message of a host, in bytes. */
   readonly maxBodyBytes: number;
+  readonly limits: Limits;
   readonly log: Log;
 }
 

@@ -1,4 +1,5 @@
 import { isRunId, type Principal, type RunId } from '@holdfast/run';
+import { callerKey } from './limits.js';
 import type { Seals } from './seal.js';
 
 /** Where a stream broke. */
@@ -26,7 +27,12 @@ export function writeRequestState(
   { runId, from }: HandedCall,
   nowMs: number,
 ): string {
-  return seals.seal(purpose, holderOf(principal), [runId, from.after, from.last ?? null, nowMs + goodForMs]);
+  return seals.seal(purpose, callerKey(principal) ?? '', [
+    runId,
+    from.after,
+    from.last ?? null,
+    nowMs + goodForMs,
+  ]);
 }
 
 /** Undefined for what was never given to this caller, or too long ago. */
@@ -36,7 +42,7 @@ export function readRequestState(
   state: string,
   nowMs: number,
 ): HandedCall | undefined {
-  const parts = seals.open(purpose, holderOf(principal), state);
+  const parts = seals.open(purpose, callerKey(principal) ?? '', state);
   if (!Array.isArray(parts)) return undefined;
   const [runId, after, last, goodUntil] = parts as unknown[];
   if (
@@ -48,8 +54,4 @@ export function readRequestState(
     return undefined;
   if (goodUntil < nowMs) return undefined;
   return { runId, from: { after, ...(typeof last === 'number' && { last }) } };
-}
-
-function holderOf(principal: Principal | null): string {
-  return principal === null ? '' : JSON.stringify([principal.realm, principal.id]);
 }

@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import type { Readable, Writable } from 'node:stream';
 import { ByteLines, codes } from '@holdfast/protocol';
-import { parseJson, writeJson } from '@holdfast/run';
+import { writeJson } from '@holdfast/run';
 import { callOf, type Sender } from './call.js';
 import { legacyResult } from './call-result.js';
 import { answerLegacy, toolsChanged } from './legacy.js';
-import { progressTokenOf, readMessage, type HostRequest, type Params } from './message.js';
+import { parseMessage, progressTokenOf, readMessage, type HostRequest, type Params } from './message.js';
 import { answerModern, checkEnvelope, hasEnvelope, Subscription, type ModernParts } from './modern.js';
 import { progressMessage } from './progress.js';
 import { errorMessage, faultOf, ProtocolRefusal, resultMessage, toRefusal } from './wire-errors.js';
@@ -83,9 +83,10 @@ class StdioHost {
         const limit = `${this.#parts.maxBodyBytes} bytes (HOLDFAST_MAX_BODY_BYTES)`;
         throw new ProtocolRefusal(codes.invalidRequest, `the line is longer than ${limit}`);
       }
-      const body = parseLine(line);
-      if (body === undefined) return;
-      const message = readMessage(body);
+      if (!isUtf8(line)) throw new ProtocolRefusal(codes.parseError, 'the line is not valid UTF-8');
+      const text = line.toString();
+      if (text.trim() === '') return;
+      const message = readMessage(parseMessage(text, this.#parts.limits));
       if (message.kind === 'request') void this.#serve(message);
       else if (message.kind === 'notification') this.#note(message.method, message.params);
     } catch (error) {
@@ -158,17 +159,5 @@ class StdioHost {
 
   #write(message: string): void {
     this.#output.write(`${message}\n`);
-  }
-}
-
-/** Undefined for an empty line. @throws ProtocolRefusal for what is no JSON text in UTF-8 */
-function parseLine(line: Buffer): unknown {
-  if (!isUtf8(line)) throw new ProtocolRefusal(codes.parseError, 'the line is not valid UTF-8');
-  const text = line.toString();
-  if (text.trim() === '') return undefined;
-  try {
-    return parseJson(text);
-  } catch {
-    throw new ProtocolRefusal(codes.parseError, 'the line is not valid JSON');
   }
 }

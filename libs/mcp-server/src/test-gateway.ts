@@ -27,6 +27,7 @@ import { keyAuth, type AuthProvider } from './auth.js';
 import type { IdentityHooks } from './call.js';
 import { McpEndpoint, type McpSettings } from './endpoint.js';
 import { loopbackHosts } from './http.js';
+import type { LimitSettings } from './limits.js';
 import type { CallObserver } from './observer.js';
 import { Refusals } from './refusals.js';
 import { serveHostOverStdio } from './stdio.js';
@@ -130,6 +131,7 @@ export interface TestGateway {
 export interface GatewayChange {
   readonly store?: Store;
   readonly settings?: Partial<McpSettings>;
+  readonly limits?: Partial<LimitSettings>;
   readonly auth?: AuthProvider;
   readonly hooks?: IdentityHooks;
 }
@@ -158,6 +160,9 @@ export function serverOf(
     ...fields,
   };
 }
+
+/** Limits that no test reaches by accident. */
+const roomy: LimitSettings = { messageValues: 100_000, requestBytes: 1e9, callerRequestBytes: 1e9 };
 
 const runIdKey = Buffer.alloc(32, 7);
 
@@ -208,6 +213,7 @@ export async function openGateway(change: GatewayChange = {}): Promise<TestGatew
       origins: undefined,
       hosts: loopbackHosts,
       maxBodyBytes: 64 * 1024,
+      limits: { ...roomy, ...change.limits },
       pollIntervalMs: 20,
       listTtlMs: 0,
       sessions: { max: 100, idleMs: 60_000 },

@@ -12,17 +12,24 @@ export class ProtocolRefusal extends Error {
   readonly code: number;
   readonly status: number;
   readonly data: object | undefined;
+  /** When the same request may be accepted. */
+  readonly retryAfterSeconds: number | undefined;
 
   /** @param status of the HTTP answer, where it is not carried on a stream */
   constructor(
     code: number,
     message: string,
-    { status = 200, data }: { status?: number; data?: object } = {},
+    {
+      status = 200,
+      data,
+      retryAfterSeconds,
+    }: { status?: number; data?: object; retryAfterSeconds?: number } = {},
   ) {
     super(message);
     this.code = code;
     this.status = status;
     this.data = data;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }
 
@@ -39,6 +46,15 @@ export function faultOf(thrown: unknown): Error | undefined {
 
 export function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || typeof value === 'number' || isInexactNumber(value);
+}
+
+/** The longest request id and progress token, in characters: each event of a call carries both. */
+export const longestId = 256;
+
+export function isTooLong(id: RequestId): boolean {
+  const text = typeof id === 'object' ? id.rawJSON : String(id);
+  // A character takes at most two UTF-16 units, so a huge string need not be walked.
+  return text.length > longestId && (text.length > 2 * longestId || [...text].length > longestId);
 }
 
 export function resultMessage(id: RequestId, resultJson: string): string {

@@ -13,6 +13,7 @@ export {
 } from './errors.js';
 export { invalidArguments, readArguments, readToken, type Arguments, type Token } from './idempotency.js';
 export { formatPath, isInexactNumber, parseJson, writeJson } from './json.js';
+export { measureJson, type JsonBounds, type JsonSize } from './json-size.js';
 export type { Log, ServiceLog } from './log.js';
 export { isPrincipalId, samePrincipal, type Principal } from './principal.js';
 export type { Progress } from './progress.js';

@@ -1,0 +1,33 @@
+import { getHeapStatistics } from 'node:v8';
+import type { McpSettings } from '@holdfast/mcp-server';
+import { setting, type SettingsOf } from '@holdfast/ops';
+
+/** What one process and one caller may take; docs/limits.md says what happens at each limit. */
+export const limitSettings = {
+  limitsMessageValues: setting.integer('HOLDFAST_LIMITS_MESSAGE_VALUES', {
+    about: 'JSON values in one message of a host',
+    default: 100_000,
+    min: 1_000,
+  }),
+  limitsRequestBytes: setting.bytes('HOLDFAST_LIMITS_REQUEST_BYTES', {
+    about: 'memory for the requests that have no answer yet, of one gateway',
+    defaultText: 'an eighth of the heap',
+    min: 1024,
+  }),
+  limitsCallerRequestBytes: setting.bytes('HOLDFAST_LIMITS_CALLER_REQUEST_BYTES', {
+    about: 'the part of HOLDFAST_LIMITS_REQUEST_BYTES that one caller may take',
+    defaultText: 'half of it',
+    min: 1024,
+  }),
+};
+
+/** The limits of this process. Those in bytes follow the heap that Node was given. */
+export function limitsOf(settings: SettingsOf<typeof limitSettings>): McpSettings['limits'] {
+  const share = Math.floor(getHeapStatistics().heap_size_limit / 8);
+  const requestBytes = settings.limitsRequestBytes ?? share;
+  return {
+    messageValues: settings.limitsMessageValues,
+    requestBytes,
+    callerRequestBytes: settings.limitsCallerRequestBytes ?? Math.floor(requestBytes / 2),
+  };
+}

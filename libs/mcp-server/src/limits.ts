@@ -1,0 +1,127 @@
+import { codes } from '@holdfast/protocol';
+import type { Principal } from '@holdfast/run';
+import { ProtocolRefusal } from './wire-errors.js';
+
+/** Reasons of `holdfast_refused_total` that are limits. */
+export type LimitReason =
+  | 'body_bytes'
+  | 'body_values'
+  | 'body_depth'
+  | 'bytes_in_flight'
+  | 'calls_per_second'
+  | 'runs_waiting'
+  | 'runs_under_way'
+  | 'sessions'
+  | 'streams'
+  | 'unread_bytes';
+
+/** `HOLDFAST_LIMITS_…`: what one process and one caller may take (docs/limits.md). */
+export interface LimitSettings {
+  /** JSON values in one message. */
+  readonly messageValues: number;
+  /** Bytes of all requests that have no answer yet. */
+  readonly requestBytes: number;
+  /** Of these, those of one caller. */
+  readonly callerRequestBytes: number;
+}
+
+interface Refusing {
+  readonly status?: number;
+  /** The variable that moves the limit. */
+  readonly setting?: string;
+  readonly retryAfterSeconds?: number;
+}
+
+/** The limits of one process, and what counts against them. */
+export class Limits {
+  readonly settings: LimitSettings;
+  readonly requestBytes: Budget;
+  readonly #observer: { refused(reason: LimitReason): void };
+
+  constructor(settings: LimitSettings, observer: { refused(reason: LimitReason): void }) {
+    this.settings = settings;
+    this.requestBytes = new Budget(settings.requestBytes, settings.callerRequestBytes);
+    this.#observer = observer;
+  }
+
+  /** Counts a refusal and says the limit: 429, and when to come back, unless `status` says otherwise. */
+  refusal(
+    reason: LimitReason,
+    message: string,
+    { status = 429, setting, retryAfterSeconds = status === 429 ? 1 : undefined }: Refusing = {},
+  ): ProtocolRefusal {
+    this.#observer.refused(reason);
+    return new ProtocolRefusal(
+      status === 400 ? codes.invalidRequest : codes.badRequest,
+      setting === undefined ? message : `${message} (${setting})`,
+      { status, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) },
+    );
+  }
+
+  /** Memory for a request of `caller`, until `release` is called. */
+  holdRequest(caller: Principal | null): { reserve(bytes: number): void; release(): void } {
+    const holding = this.requestBytes.open(callerKey(caller));
+    return {
+      reserve: (bytes) => {
+        const full = holding.take(bytes);
+        if (full === undefined) return;
+        throw full === 'holder'
+          ? this.refusal('bytes_in_flight', 'the unanswered requests of this caller are too large together', {
+              setting: 'HOLDFAST_LIMITS_CALLER_REQUEST_BYTES',
+            })
+          : this.refusal('bytes_in_flight', 'the unanswered requests of all callers are too large together', {
+              setting: 'HOLDFAST_LIMITS_REQUEST_BYTES',
+            });
+      },
+      release: () => holding.end(),
+    };
+  }
+}
+
+/** The caller that a limit counts for; undefined for nobody, who is bounded by the limits of the process alone. */
+export function callerKey(caller: Principal | null): string | undefined {
+  return caller === null ? undefined : JSON.stringify([caller.realm, caller.id]);
+}
+
+/**
+ * An amount that holders share. What is taken first is always granted, so that one large thing is never refused
+ * for ever: its size has a bound of its own.
+ */
+export class Budget {
+  readonly #total: number;
+  readonly #perHolder: number;
+  readonly #held = new Map<string | undefined, number>();
+  #taken = 0;
+
+  constructor(total: number, perHolder = Infinity) {
+    this.#total = total;
+    this.#perHolder = perHolder;
+  }
+
+  /** @param holder undefined: counts towards the total alone */
+  open(holder?: string): { take(amount: number): 'holder' | 'total' | undefined; end(): void } {
+    let own = 0;
+    return {
+      take: (amount) => {
+        const held = this.#held.get(holder) ?? 0;
+        const isFirstOfHolder = holder === undefined || held === own;
+        if (!isFirstOfHolder && held + amount > this.#perHolder) return 'holder';
+        if (this.#taken !== own && this.#taken + amount > this.#total) return 'total';
+        own += amount;
+        this.#add(holder, amount);
+        return undefined;
+      },
+      end: () => {
+        this.#add(holder, -own);
+        own = 0;
+      },
+    };
+  }
+
+  #add(holder: string | undefined, amount: number): void {
+    this.#taken += amount;
+    const held = (this.#held.get(holder) ?? 0) + amount;
+    if (held === 0) this.#held.delete(holder);
+    else this.#held.set(holder, held);
+  }
+}
