@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { ChildGuard } from '@holdfast/mcp-client';
 import { freshRunId, laneOf, type Log, type UpstreamOutcome } from '@holdfast/run';
 import { openStore, type Claim, type Store } from '@holdfast/store';
+import { classOf, isResendable, type ServerCatalogue } from '@holdfast/tools';
 import { ScriptableUpstream, tool, type UpstreamScript } from '../../../test/servers/index.ts';
 import { Connector, NotOwner } from './connector.js';
 import type { Diagnostic } from './diagnostic.js';
@@ -389,7 +390,7 @@ describe('ownership', () => {
     await until(async () => (await offered(store))['up']?.length === 2);
     stalled.resolve();
     await until(() => answers.length > 0);
-    expect(answers).toEqual([false]);
+    expect([...new Set(answers)]).toEqual([false]);
     expect(await offered(store)).toEqual({ up: ['a', 'b'] });
   });
 
@@ -512,6 +513,16 @@ describe('the servers that are wanted', () => {
     expect(diagnostics).toMatchObject([{ rule: 'server-name-collision', origin: 'up' }]);
   });
 
+  test('G13: one of two of one id says so though the other is never reached', async () => {
+    const [store, one] = [await openMemory(), await startUpstream()];
+    const servers = settings({ id: 'up', url: one.url }, { id: 'up', url: 'http://127.0.0.1:1/mcp' });
+    const { connector } = startConnector(store, servers);
+    const entry = async (): Promise<ServerCatalogue | undefined> => (await store.tools.list())!.servers[0];
+    await until(async () => (await entry())?.sharesId === true);
+    connector.setServers(servers.slice(0, 1));
+    await until(async () => (await entry())?.sharesId === undefined);
+  });
+
   test('a name in requires_approval that the server does not have fails its connect (BEHAVIOURS 114)', async () => {
     const [store, upstream] = [await openMemory(), await startUpstream()];
     const servers = settings({ id: 'up', name: 'Up', url: upstream.url, requires_approval: ['missing'] });
@@ -563,6 +574,33 @@ describe('a server that says that its tools changed', () => {
     upstream.toolsChanged(1);
     await until(() => published.at(-1) === 'new');
     expect(published).toEqual(['a,b', 'new']);
+  });
+
+  test('G33: with looser hints keeps the class of before, for a tool that went and came back too', async () => {
+    const [store, upstream] = [await openMemory(), await startUpstream()];
+    const hinted = (annotations: object): ReturnType<typeof tool> => {
+      const { definition, ...rest } = tool('pay');
+      return { ...rest, definition: { ...definition, annotations } };
+    };
+    const entry = async (): Promise<ServerCatalogue> => (await store.tools.list())!.servers[0]!;
+    const relisted = async (pages: ReturnType<typeof tool>[], names: string): Promise<void> => {
+      upstream.script.pages = [pages];
+      upstream.toolsChanged(1);
+      await until(async () => (await offered(store))['up']?.join() === names);
+    };
+    upstream.script.pages = [[hinted({})]];
+    startConnector(store, settings({ id: 'up', url: upstream.url }));
+    await until(async () => (await offered(store))['up']?.length === 1);
+    await until(() => upstream.listeners > 0);
+    await relisted([hinted({ readOnlyHint: true, idempotentHint: true }), tool('z1')], 'pay,z1');
+    const isWrite = async (): Promise<boolean> => {
+      const { tools, rules } = await entry();
+      return classOf(tools[0]!, rules) === 'write' && !isResendable(tools[0]!, rules);
+    };
+    expect(await isWrite()).toBe(true);
+    await relisted([tool('z2')], 'z2');
+    await relisted([hinted({ readOnlyHint: true, idempotentHint: true }), tool('z3')], 'pay,z3');
+    expect(await isWrite()).toBe(true);
   });
 
   test('keeps its tools when it cannot be listed again', async () => {

@@ -84,16 +84,18 @@ export class Connector {
 
   /** The servers that are wanted, in place of those before. One whose settings changed is opened anew. */
   setServers(servers: readonly ServerSettings[]): void {
+    const enabled = servers.filter((server) => server.enabled);
+    const byId = Map.groupBy(enabled, ({ id }) => id);
     this.#told = new Map(
-      servers
-        .filter(({ enabled }) => enabled)
-        .map((settings) => {
-          const key = serverKey(settings.id, settings.transport);
-          const { id, name, rules } = settings;
-          const entry = { key, id, name, identity: serverIdentity(settings.transport), rules };
-          const lease = settings.placement === 'every' ? leaseName(key, this.#ownership.id) : leaseName(key);
-          return [key, { settings, entry, lease }];
-        }),
+      enabled.map((settings) => {
+        const key = serverKey(settings.id, settings.transport);
+        const { id, name, rules } = settings;
+        const identity = serverIdentity(settings.transport);
+        const sharesId = byId.get(id)!.length > 1;
+        const entry = { key, id, name, identity, rules, ...(sharesId && { sharesId }) };
+        const lease = settings.placement === 'every' ? leaseName(key, this.#ownership.id) : leaseName(key);
+        return [key, { settings, entry, lease }];
+      }),
     );
     this.#tellCollisions();
     if (this.#beating !== undefined) this.#look();
@@ -232,7 +234,8 @@ export class Connector {
     );
     const { owned, givenUp } = await this.#ownership.renew(wanted.map(({ lease }) => lease));
     const ours = new Map(wanted.filter(({ lease }) => owned.has(lease)).map((one) => [one.entry.key, one]));
-    const isSame = ({ key, settings }: UpstreamServer): boolean =>
+    const isSame = ({ key, settings, sharesId }: UpstreamServer): boolean =>
+      sharesId === ours.get(key)?.entry.sharesId &&
       JSON.stringify(settings) === JSON.stringify(ours.get(key)?.settings);
     // An answer that is on its way is worth waiting for, though the server is another's by now; its process
     // over stdio is not, since the other has one of its own.
@@ -312,7 +315,7 @@ export class Connector {
       await this.#ownership.borrow(lease, async (holder) => {
         // Somebody may have taken it since, under a lease of another name.
         if (await isOwned(server.key, lease)) return;
-        if (await store.servers.publish({ ...server, tools: [] }, holder))
+        if (await store.servers.publish({ ...server, tools: [], withdrawn: [] }, holder))
           log.info({ server: server.id }, 'server retired');
       });
     }

@@ -2,7 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Connection, ConnectionFault } from '@holdfast/mcp-client';
 import canonicalize from 'canonicalize';
 import { ensureError, type Log, type UpstreamOutcome, type UpstreamRequest } from '@holdfast/run';
-import type { ServerCatalogue, UpstreamTool } from '@holdfast/tools';
+import {
+  heldToHints,
+  hintsAmong,
+  type HintedTool,
+  type ServerCatalogue,
+  type UpstreamTool,
+} from '@holdfast/tools';
 import { listTools, type ReadDefinitions } from './listing.js';
 import type { Diagnostic } from './diagnostic.js';
 import { Pool, type Open } from './pool.js';
@@ -31,6 +37,8 @@ const firstListPauseMs = 1_000;
 const longestListPauseMs = 60_000;
 /** Between two listings because the list has grown old, whatever the server says of it. */
 const leastStatedTtlMs = 5_000;
+/** Names of withdrawn tools that the catalogue of one server keeps. */
+const maxWithdrawn = 1_000;
 const longestTimerMs = 2 ** 31 - 1;
 const idleCallerMs = 15 * 60_000;
 
@@ -93,6 +101,10 @@ export class UpstreamServer {
 
   get key(): string {
     return this.#parts.entry.key;
+  }
+
+  get sharesId(): boolean | undefined {
+    return this.#parts.entry.sharesId;
   }
 
   /** Whether its tools were read from the server itself, since it is ours. */
@@ -232,8 +244,9 @@ export class UpstreamServer {
       ),
     ]);
     this.#checkNamed(listing.tools);
-    this.#tools = byName(listing.tools);
-    await this.#publish(listing.tools);
+    const tools = this.#held(listing.tools);
+    this.#tools = byName(tools);
+    await this.#publish(tools);
     if (this.#closing.signal.aborted) return;
     if (!this.#wasListed) {
       const { protocolVersion, serverInfo } = connection;
@@ -277,8 +290,26 @@ export class UpstreamServer {
     }
   }
 
+  /** The tools with the stricter of their hints and those that they were known by. */
+  #held(tools: readonly UpstreamTool[]): readonly UpstreamTool[] {
+    const { tools: known = [], withdrawn = [] } = this.#published ?? {};
+    const byName = new Map([...withdrawn, ...known].map((tool) => [tool.name, tool]));
+    return tools.map((tool) => heldToHints(tool, byName.get(tool.name)));
+  }
+
+  /** What is known of the tools that it does not publish now, the latest first. */
+  #withdrawn(tools: readonly UpstreamTool[]): readonly HintedTool[] {
+    const { tools: known = [], withdrawn = [] } = this.#published ?? {};
+    const names = new Set(tools.map(({ name }) => name));
+    return [...known, ...withdrawn]
+      .filter(({ name }) => !names.has(name))
+      .slice(0, maxWithdrawn)
+      .map(({ name, annotations }) => ({ name, annotations: hintsAmong(annotations) }));
+  }
+
   async #publish(tools: readonly UpstreamTool[]): Promise<void> {
-    const catalogue = { ...this.#parts.entry, tools };
+    const withdrawn = this.#withdrawn(tools);
+    const catalogue = { ...this.#parts.entry, tools, ...(withdrawn.length > 0 && { withdrawn }) };
     if (this.#closing.signal.aborted) return;
     // Another order of keys is no change.
     if (canonicalize(catalogue) === canonicalize(this.#published)) return;

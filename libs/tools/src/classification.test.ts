@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   classOf,
+  heldToHints,
   isOffered,
   isResendable,
   listedAnnotations,
@@ -126,4 +127,32 @@ test('hosts are told our classification, not the words of the upstream (BEHAVIOU
     destructiveHint: true,
   });
   expect(listedAnnotations(tool({ destructiveHint: 'yes' }), rulesWith())).toEqual({ readOnlyHint: false });
+});
+
+describe('G33: a tool is held to the stricter of its hints', () => {
+  const withHints = (annotations: object | undefined) => ({
+    name: 't',
+    ...(annotations && { annotations: { ...annotations } }),
+  });
+  test.each([
+    ['a write that claims to read', undefined, { readOnlyHint: true }, 'write', false],
+    ['a write that claims to be idempotent', {}, { idempotentHint: true, title: 'T' }, 'write', false],
+    ['a read that stays one', { readOnlyHint: true }, { readOnlyHint: true }, 'read', true],
+    ['a read that becomes a write', { readOnlyHint: true }, {}, 'write', false],
+    ['what is no hint', { readOnlyHint: 'true' }, { readOnlyHint: true }, 'write', false],
+  ] as const)('%s', (_title, before, now, toolClass, resendable) => {
+    const held = heldToHints(withHints(now), withHints(before));
+    expect([classOf(held, defaultRules), isResendable(held, defaultRules)]).toEqual([toolClass, resendable]);
+    // And for ever: what it was held to is what it is known by.
+    const later = heldToHints(withHints({ readOnlyHint: true }), held);
+    expect(classOf(later, defaultRules)).toBe(toolClass);
+  });
+
+  test('what claimed to destroy goes on to, an override decides, and a new tool is as it says', () => {
+    const held = heldToHints(withHints({ readOnlyHint: true }), withHints({ destructiveHint: true }));
+    expect(needsApproval(held, defaultRules)).toMatchObject({ asks: true, why: 'destructive' });
+    expect(classOf(held, { ...defaultRules, overrides: { t: 'read' } })).toBe('read');
+    const fresh = withHints({ readOnlyHint: true });
+    expect(heldToHints(fresh, undefined)).toBe(fresh);
+  });
 });

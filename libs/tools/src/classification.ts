@@ -80,6 +80,31 @@ export function listedAnnotations(tool: HintedTool, rules: ClassRules): ListedAn
   };
 }
 
+/** Hints that loosen what may be done with a tool, and those that tighten it. */
+const loosening = ['readOnlyHint', 'idempotentHint'] as const;
+const tightening = ['destructiveHint'] as const;
+
+/**
+ * A tool with the stricter of the hints that it publishes now and those that it was known by: a server that
+ * changes its mind does not make a write a read that may be sent again. The operator's overrides can.
+ */
+export function heldToHints<Tool extends HintedTool>(tool: Tool, known: HintedTool | undefined): Tool {
+  if (known === undefined) return tool;
+  const held = [
+    ...loosening.filter((hint) => hints(tool, hint) && !hints(known, hint)).map((hint) => [hint, false]),
+    ...tightening.filter((hint) => !hints(tool, hint) && hints(known, hint)).map((hint) => [hint, true]),
+  ];
+  return held.length === 0
+    ? tool
+    : { ...tool, annotations: { ...tool.annotations, ...(Object.fromEntries(held) as object) } };
+}
+
+/** The hints of a tool that decide something, without what else its annotations say. */
+export function hintsAmong(annotations: HintedTool['annotations'] = {}): Record<string, boolean> {
+  const set = [...loosening, ...tightening].filter((hint) => hints({ name: '', annotations }, hint));
+  return Object.fromEntries(set.map((hint) => [hint, true]));
+}
+
 function isIdempotent(tool: HintedTool, rules: ClassRules): boolean {
   return rules.trustHints && hints(tool, 'idempotentHint') && overrideOf(tool, rules) !== 'write';
 }

@@ -1,5 +1,7 @@
 export {
   classOf,
+  heldToHints,
+  hintsAmong,
   isOffered,
   isResendable,
   listedAnnotations,

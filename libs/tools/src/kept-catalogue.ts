@@ -29,6 +29,7 @@ const serverCatalogue: z.ZodType<ServerCatalogue> = z.looseObject({
   id: z.string().min(1),
   name: z.string(),
   identity: z.string(),
+  sharesId: z.boolean().optional(),
   rules: z.looseObject({
     timeoutMs: count,
     retry: count,
@@ -57,6 +58,7 @@ const serverCatalogue: z.ZodType<ServerCatalogue> = z.looseObject({
       fingerprint: z.string(),
     }),
   ),
+  withdrawn: z.array(z.looseObject({ name: z.string(), annotations: object.optional() })).optional(),
 });
 
 /** Reads the definition of a tool that a worker registered. */

@@ -195,3 +195,12 @@ test('neither the order of servers nor of tools ever matters, and no two names a
     for (const name of all) expect(name).toMatch(/^(?!mcp__|holdfast__)[a-zA-Z0-9_.-]{1,64}$/);
   }
 });
+
+test('G13: of servers that share an id by the settings both carry digits, whichever is listed first', () => {
+  const one = { ...server('docs', ['a'], 'https://one/'), sharesId: true };
+  const other = { ...server('docs', ['a'], 'https://other/'), sharesId: true };
+  const both = names([one, other]);
+  expect(names([one])).toEqual([both[0]]);
+  expect(names([{ ...one, tools: [] }, other])).toEqual([both[1]]);
+  expect(names([server('docs', ['a']), { ...other, tools: [] }])).toEqual(['docs__a']);
+});

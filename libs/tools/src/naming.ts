@@ -10,7 +10,7 @@ export const longestName = 64;
 export const leastLongestName = 40;
 
 /** What of a server decides about the names of its tools. */
-export type NamedServer = Pick<ServerCatalogue, 'key' | 'id' | 'identity'> & {
+export type NamedServer = Pick<ServerCatalogue, 'key' | 'id' | 'identity' | 'sharesId'> & {
   readonly tools: readonly { readonly name: string }[];
 };
 
@@ -132,7 +132,8 @@ function prefixesOf(servers: readonly NamedServer[]): Map<NamedServer, string> {
   // A server without tools may be one that is gone: it takes nobody's name.
   const named = servers.filter(({ tools }) => tools.length > 0);
   for (const alike of groups(named, ({ id }) => id).values()) {
-    if (alike.length === 1) continue;
+    // The settings decide, so that a name does not change when the other server is listed.
+    if (alike.length === 1 && alike[0]!.sharesId !== true) continue;
     const short = new Set(alike.map(({ identity }) => identity.slice(0, 8)));
     const digits = short.size === alike.length ? 8 : 16;
     for (const server of alike) prefixes.set(server, `${server.id}_${server.identity.slice(0, digits)}`);

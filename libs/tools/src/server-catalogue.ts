@@ -15,8 +15,12 @@ export interface ServerCatalogue {
   readonly name: string;
   /** SHA-256 in hex of `type\nurl`, or of `stdio\n` and the canonical JSON of `[command, ...args]` (BEHAVIOURS R14). */
   readonly identity: string;
+  /** Whether the settings name another server of this id: the names of both carry a suffix, listed or not. */
+  readonly sharesId?: boolean;
   readonly rules: ServerRules;
   readonly tools: readonly UpstreamTool[];
+  /** Tools that it no longer publishes: under a name of these a tool is held to the hints of before. */
+  readonly withdrawn?: readonly Pick<UpstreamTool, 'name' | 'annotations'>[];
 }
 
 /** What an operator says about the calls of a server (BEHAVIOURS 145-147). */
@@ -69,9 +73,10 @@ export interface UpstreamTool {
   readonly description?: string;
   readonly inputSchema: JsonSchema;
   readonly outputSchema?: JsonSchema;
+  /** Of the hints the strictest that it ever published. */
   readonly annotations?: Readonly<Record<string, unknown>>;
   /** What else it published, `icons` and `_meta` among it, in a form that every host takes. */
   readonly otherFields?: Readonly<Record<string, unknown>>;
-  /** Digest of all of the above (BEHAVIOURS 204). */
+  /** Digest of the known fields as they were published last (BEHAVIOURS 204). */
   readonly fingerprint: string;
 }
