@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { parseServer, parseServers, type ServerLimits, type ServerSet } from './parse-servers.js';
 import { serverIdentity, serverKey } from './server-identity.js';
+import type { StdioSettings } from '@holdfast/mcp-client';
 import type { HttpSettings, ServerSettings } from './server-settings.js';
 
 const limits: ServerLimits = {
@@ -268,11 +269,11 @@ describe('a settings file', () => {
   test.each([
     ['{"servers": [}', /^line 1: neither JSON nor YAML/],
     ['servers:\n  - id: [hunter2\n  b: c\n', /^line 3: neither JSON nor YAML/],
-    ['"hunter2"', /^it must hold a list `servers`$/],
-    ['', /^it must hold a list `servers`$/],
-    ['null', /^it must hold a list `servers`$/],
-    ['[]', /^it must hold a list `servers`$/],
-    ['{"servers": {}}', /^it must hold a list `servers`$/],
+    ['"hunter2"', /^it must hold a list `servers`, or a map of them by id$/],
+    ['', /^it must hold a list `servers`, or a map of them by id$/],
+    ['null', /^it must hold a list `servers`, or a map of them by id$/],
+    ['[]', /^it must hold a list `servers`, or a map of them by id$/],
+    ['{"servers": 1}', /^it must hold a list `servers`, or a map of them by id$/],
     ['{"server": []}', /^unknown field server at the top/],
     [
       `a: &a [x]\nb: &b [${'*a,'.repeat(50)}]\nservers: [${'*b,'.repeat(50)}]`,
@@ -304,5 +305,59 @@ describe('the identity of a server', () => {
     const local = accepted(stdio({ command: '${node}', args: ['a "b"', 'é'], env: { X: '1' } })).transport;
     expect(serverIdentity(local)).toBe(sha256('stdio\n["${node}","a \\"b\\"","é"]'));
     expect(serverKey('fs', local)).toBe(`fs_${serverIdentity(local).slice(0, 8)}`);
+  });
+});
+
+describe('what was written for another host', () => {
+  const pasted = {
+    files: { command: 'npx', args: ['-y', 'files'], env: { PORT: 8080, DEBUG: true, NAME: 'x' } },
+    web: { type: 'http', url: 'https://h.example/mcp', headers: { A: '${env:T}' } },
+    flow: { type: 'streamableHttp', url: 'https://i.example/mcp' },
+  };
+
+  test.each(['mcpServers', 'servers'])('G49: a map `%s` is taken, its keys being the ids', (field) => {
+    const { servers, diagnostics } = set(JSON.stringify({ [field]: pasted, inputs: [{ id: 'token' }] }));
+    expect(diagnostics).toEqual([]);
+    expect(servers.map(({ id, transport }) => [id, transport.kind])).toEqual([
+      ['files', 'stdio'],
+      ['web', 'http'],
+      ['flow', 'http'],
+    ]);
+    expect(servers[0]!.transport).toMatchObject({ env: { PORT: '8080', DEBUG: 'true', NAME: 'x' } });
+  });
+
+  test('G49: a number or a boolean in env is kept as it was written', () => {
+    const env = (text: string) => (set(text).servers[0]!.transport as StdioSettings).env;
+    const written = { A: '1.10', B: '12345678901234567890', C: '1e3', D: 'true' };
+    expect(env('{"mcpServers":{"a":{"command":"run","env":{"A":1.10,"B":12345678901234567890,"C":1e3,"D":true}}}}')).toEqual(written); // prettier-ignore
+    expect(env('servers:\n  a:\n    command: run\n    env: {A: 1.10, B: 12345678901234567890, C: 1e3, D: true}\n')).toEqual(written); // prettier-ignore
+    expect(refusal(stdio({ env: { A: 1.5 } }))).toContain(
+      'env.A: must be a text, a whole number or a boolean',
+    );
+    expect(refusal(stdio({ env: { A: null } }))).toContain(
+      'env.A: must be a text, a whole number or a boolean',
+    );
+  });
+
+  test.each([
+    [{ serverUrl: 'https://h.example/' }, 'unknown field serverUrl; did you mean url?'],
+    [{ httpUrl: 'https://h.example/' }, 'unknown field httpUrl; did you mean url?'],
+    [{ command: 'a', disabled: true }, 'unknown field disabled; write enabled: false'],
+    [{ command: 'a', alwaysAllow: [] }, 'unknown field alwaysAllow; did you mean auto_approve?'],
+    [{ command: 'a', envFile: '.env' }, 'unknown field envFile; put one file a variable into'],
+    [{ command: 'a', type: 'stdio', transport: 'stdio' }, 'unknown field type; it is the same as transport'],
+    [{ command: 'a', type: 'local' }, 'transport: '],
+    [{ command: 'a', args: ['${input:token}'] }, 'args: unknown placeholder ${input:…}; nobody can be asked'],
+    [{ command: 'a', args: ['${TOKEN}'] }, 'args: unknown placeholder ${TOKEN}; did you mean ${env:TOKEN}?'],
+    [{ command: 'a', args: ['${TOKEN:-x}'] }, 'did you mean ${env:TOKEN:-…}?'],
+    [null, 'the entry: '],
+  ])('G49: %j is refused with a hint', (entry, hint) => {
+    const { servers, diagnostics } = set(JSON.stringify({ mcpServers: { mine: entry } }));
+    expect(servers).toEqual([]);
+    expect(diagnostics.map(({ message }) => message).join()).toContain(hint);
+  });
+
+  test('G49: both forms in one file are refused', () => {
+    expect(parseServers('{"servers": [], "mcpServers": {}}', limits)).toMatch(/^`servers` and `mcpServers`/);
   });
 });

@@ -79,20 +79,32 @@ function readEntries(text: string): readonly unknown[] | string {
   if ('problem' in read) return read.problem;
   const { value } = read;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return noList;
-  const { servers, policy = [], ...others } = value as Record<string, unknown>;
-  const unknown = Object.keys(others)[0];
-  if (unknown !== undefined) return `unknown field ${shownName(unknown)} at the top; known is servers`;
-  if (!Array.isArray(servers)) return noList;
+  // `inputs` of VS Code ask a person; an entry that uses one is refused by its placeholder.
+  const { servers, mcpServers, policy = [], ...others } = value as Record<string, unknown>;
+  const unknown = Object.keys(others).find((name) => name !== 'inputs');
+  if (unknown !== undefined)
+    return `unknown field ${shownName(unknown)} at the top; known is servers (or mcpServers)`;
+  if (servers !== undefined && mcpServers !== undefined)
+    return '`servers` and `mcpServers` are the same; write all servers under one of them';
   if (!Array.isArray(policy) || policy.length > 0)
     return '`policy` is not served yet: none of its rules would apply; remove it';
-  return servers as unknown[];
+  const entries = servers ?? mcpServers;
+  if (Array.isArray(entries)) return entries as unknown[];
+  if (typeof entries !== 'object' || entries === null) return noList;
+  // The map form, as hosts write it.
+  return Object.entries(entries).map(([id, entry]: [string, unknown]) =>
+    typeof entry === 'object' && entry !== null ? { id, ...entry } : entry,
+  );
 }
 
-const noList = 'it must hold a list `servers`';
+const noList = 'it must hold a list `servers`, or a map of them by id';
 
-/** Where it is plain which of the two it is, an entry need not say so. */
-function withTransport(entry: unknown): unknown {
-  if (typeof entry !== 'object' || entry === null || 'transport' in entry) return entry;
+/** Where it is plain which of the two it is, an entry need not say so. `type` is what hosts call it. */
+function withTransport(written: unknown): unknown {
+  if (typeof written !== 'object' || written === null) return written;
+  const { type, ...entry } = written as Record<string, unknown>;
+  if (type !== undefined) return 'transport' in entry ? written : { ...entry, transport: type };
+  if ('transport' in entry) return written;
   if ('command' in entry && !('url' in entry)) return { ...entry, transport: 'stdio' };
   if ('url' in entry && !('command' in entry)) return { ...entry, transport: 'http' };
   // Without either it is refused for what it lacks and for the fields that nobody knows, not for its transport.

@@ -77,14 +77,34 @@ describe('placeholders', () => {
   test.each([
     [
       '${HOME}',
-      'unknown placeholder ${HOME}; known are ${node}, ${python}, ${repo}, ${home} and ${env:NAME}',
+      'unknown placeholder ${HOME}; did you mean ${env:HOME}? Known are ${node}, ${python}, ${repo}, ${home}, ${env:NAME} and ${env:NAME:-default}; $${ is a literal ${',
     ],
     ['${env:}', 'a placeholder ${env:…} names no variable'],
     ['${env:../x}', 'a placeholder ${env:…} names no variable'],
-    ['${env:A', 'a placeholder is not closed: ${ without }'],
+    ['${env:A', 'a placeholder is not closed: ${ without }; write $${ for a literal ${'],
+    ['${env:a b:-c}', 'a placeholder ${env:…} names no variable'],
   ])('%s is told as wrong', async (text, problem) => {
     expect(placeholderProblem(text)).toBe(problem);
     await expect(fillOne(text)).rejects.toMatchObject({ code: 'variable', message: `files: ${problem}` });
+  });
+
+  test.each([
+    ['${env:NONE:-y}', 'y'],
+    ['${env:EMPTY:-y}', 'y'],
+    ['${env:ONE:-y}', '1'],
+    ['${env:NONE:-}', ''],
+    ['${env:NONE:-a:-b ${}', 'a:-b ${'],
+    ['$${env:ONE}', '${env:ONE}'],
+    ['$${', '${'],
+    ['$$${env:ONE}', '$${env:ONE}'],
+    ['$$', '$$'],
+    ['a$${x}b${env:ONE}', 'a${x}b1'],
+  ])('G49: %s is filled as %s', async (text, filled) => {
+    expect((await fillOne(text, { environment: { ONE: '1', EMPTY: '' } })).text).toBe(filled);
+  });
+
+  test('G49: a default does not read what may not be read', async () => {
+    await expect(fillOne('${env:HOLDFAST_SECRET_KEY:-x}')).rejects.toThrow('may not be read here');
   });
 
   test.each(['HOLDFAST_SECRET_KEY', 'holdfast_secret_key', 'DATABASE_URL', 'APP_DATABASE_URL', 'PGPASSWORD', 'POSTGRES_PASSWORD', 'REDIS_URL', 'VALKEY_URL', 'MYSQL_PWD', 'MONGO_URL', 'OTEL_EXPORTER_OTLP_HEADERS'])('never read %s, and name it (BEHAVIOURS R18)', async (name) => {

@@ -18,7 +18,7 @@ export interface PlaceholderValues {
   readonly repo: string;
   /** `${home}`: the folder of our data. */
   readonly home: string;
-  /** `${env:NAME}`: the process environment. */
+  /** `${env:NAME}` and `${env:NAME:-default}`: the process environment. */
   readonly environment: Environment;
   /** A folder with one file a variable, which is asked first. */
   readonly environmentFolder?: string;
@@ -33,17 +33,19 @@ export interface Filled<T> {
 }
 
 const words = ['node', 'python', 'repo', 'home'] as const;
-const pattern = /\$\{([^}]*)(\}?)/g;
+/** `$${` is a literal `${`. */
+const pattern = /\$\$\{|\$\{([^}]*)(\}?)/g;
 const variableName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const maxVariableBytes = 1024 * 1024;
 
 /** What is wrong with the placeholders of `text`, whatever their values; undefined when nothing is. */
 export function placeholderProblem(text: string): string | undefined {
-  for (const [, name = '', end] of text.matchAll(pattern)) {
-    if (end === '') return 'a placeholder is not closed: ${ without }';
+  for (const [, name, end] of text.matchAll(pattern)) {
+    if (name === undefined) continue;
+    if (end === '') return 'a placeholder is not closed: ${ without }; write $${ for a literal ${';
     if (isWord(name)) continue;
-    if (!name.startsWith('env:')) return `unknown placeholder ${placeholderOf(name)}; known are \${node}, \${python}, \${repo}, \${home} and \${env:NAME}`; // prettier-ignore
-    if (!variableName.test(name.slice(4))) return 'a placeholder ${env:…} names no variable';
+    if (!name.startsWith('env:')) return `unknown placeholder ${hintFor(name)}`;
+    if (!variableName.test(variableOf(name).name)) return 'a placeholder ${env:…} names no variable';
   }
   return undefined;
 }
@@ -114,12 +116,13 @@ async function fillText(
   if (problem !== undefined) throw new ConnectionFault('variable', `${server}: ${problem}`);
   const parts: string[] = [];
   let end = 0;
-  for (const { 0: whole, 1: name = '', index } of text.matchAll(pattern)) {
+  for (const { 0: whole, 1: name, index } of text.matchAll(pattern)) {
     parts.push(text.slice(end, index));
     end = index + whole.length;
-    if (isWord(name)) parts.push(values[name]);
+    if (name === undefined) parts.push('${');
+    else if (isWord(name)) parts.push(values[name]);
     else {
-      const value = await readVariable(server, name.slice(4), values);
+      const value = await readVariable(server, name, values);
       secrets.add(value);
       parts.push(value);
     }
@@ -127,22 +130,43 @@ async function fillText(
   return parts.join('') + text.slice(end);
 }
 
-/** What it holds may be a part of a secret, in which a `${` stands. */
-function placeholderOf(name: string): string {
-  return variableName.test(name) ? `\${${name}}` : '${…}';
+/** What a placeholder holds may be a part of a secret, in which a `${` stands: only a name is quoted. */
+function hintFor(text: string): string {
+  const [, name, fallback] = /^([A-Za-z_][A-Za-z0-9_]*)(:-.*)?$/s.exec(text) ?? [];
+  if (name !== undefined) {
+    const shown = fallback === undefined ? name : `${name}:-…`;
+    return `\${${shown}}; did you mean \${env:${shown}}? ${knownPlaceholders}`;
+  }
+  if (text.startsWith('input:'))
+    return `\${input:…}; nobody can be asked here: write \${env:NAME} and set that variable`;
+  return `\${…}; ${knownPlaceholders}`;
+}
+
+const knownPlaceholders =
+  'Known are ${node}, ${python}, ${repo}, ${home}, ${env:NAME} and ${env:NAME:-default}; $${ is a literal ${';
+
+/** `env:NAME`, or `env:NAME:-default`: the default is taken where the variable is not set, or empty. */
+function variableOf(placeholder: string): { readonly name: string; readonly fallback: string | undefined } {
+  const text = placeholder.slice('env:'.length);
+  const end = text.indexOf(':-');
+  return end === -1
+    ? { name: text, fallback: undefined }
+    : { name: text.slice(0, end), fallback: text.slice(end + 2) };
 }
 
 function isWord(name: string): name is (typeof words)[number] {
   return (words as readonly string[]).includes(name);
 }
 
-async function readVariable(server: string, name: string, values: PlaceholderValues): Promise<string> {
+async function readVariable(server: string, placeholder: string, values: PlaceholderValues): Promise<string> {
+  const { name, fallback } = variableOf(placeholder);
   if (!isAllowed(name, values.allowedPrefixes))
     throw new ConnectionFault('variable', `${server}: the variable ${name} may not be read here; HOLDFAST_ENV_ALLOW says which may`); // prettier-ignore
   const value =
     (await readVariableFile(server, name, values.environmentFolder)) ??
     // A name such as `constructor` is no variable, though each object has it.
     (Object.hasOwn(values.environment, name) ? values.environment[name] : undefined);
+  if (fallback !== undefined && (value === undefined || value === '')) return fallback;
   if (value === undefined)
     throw new ConnectionFault('variable', `${server}: the variable ${name} is not set`);
   return value;

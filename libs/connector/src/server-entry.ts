@@ -10,6 +10,10 @@ import { shownName } from './shown-name.js';
  */
 const text = z.string().min(1).max(8192).refine((value) => !/[\0\r\n]/.test(value), 'may hold no line break'); // prettier-ignore
 const anyText = z.string().max(65_536).refine((value) => !value.includes('\0'), 'may hold no NUL'); // prettier-ignore
+/** Hosts take numbers and booleans as well. A number with a fraction may have been written in another way. */
+const variableText = z.union([z.boolean().transform(String), z.int().transform(String), anyText], {
+  error: 'must be a text, a whole number or a boolean',
+});
 const seconds = (min: number, max: number) => z.number().min(min).max(max);
 const count = (min: number, max: number) => z.int().min(min).max(max);
 const bareNames = z.array(text).max(10_000);
@@ -22,11 +26,11 @@ export const serverEntry = z.strictObject({
   name: text.max(100).optional(),
   enabled: z.boolean().default(true),
   required: z.boolean().default(false),
-  transport: z.enum(['stdio', 'http', 'streamable-http', 'sse']),
+  transport: z.enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse']),
 
   command: text.optional(),
   args: z.array(anyText).max(1000).optional(),
-  env: z.record(envName, anyText).optional(),
+  env: z.record(envName, variableText).optional(),
   cwd: text.optional(),
   env_policy: z.enum(['allow-list', 'scrub']).optional(),
 
@@ -76,6 +80,21 @@ export type ServerEntry = z.infer<typeof serverEntry>;
 const knownFields = Object.keys(serverEntry.shape);
 const maxShownKeys = 10;
 
+/** What other hosts call a field, or have beside ours. */
+const hints: Readonly<Record<string, string>> = {
+  serverUrl: 'did you mean url?',
+  httpUrl: 'did you mean url?',
+  disabled: 'write enabled: false',
+  autoApprove: 'did you mean auto_approve?',
+  alwaysAllow: 'did you mean auto_approve?',
+  includeTools: 'did you mean allow?',
+  excludeTools: 'did you mean deny?',
+  disabledTools: 'did you mean deny?',
+  envFile: 'put one file a variable into the folder HOLDFAST_ENV_DIR',
+  oauth: 'use headers, auth or credentials',
+  type: 'it is the same as transport; write one of the two',
+};
+
 /** What is wrong with an entry, field by field, without the value of any. */
 export function problemsOf(error: z.ZodError): string {
   return error.issues.flatMap((issue) => issueProblems(issue)).join('; ');
@@ -87,9 +106,10 @@ function issueProblems(issue: z.core.$ZodIssue): string[] {
   );
   if (issue.code !== 'unrecognized_keys') return [`${path || 'the entry'}: ${issue.message}`];
   const shown = issue.keys.slice(0, maxShownKeys).map((key) => {
-    const nearest = path === '' ? nearestName(key, knownFields) : undefined;
-    const where = path === '' ? '' : `${path}: `;
-    return `${where}unknown field ${shownName(key)}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
+    if (path !== '') return `${path}: unknown field ${shownName(key)}`;
+    const nearest = nearestName(key, knownFields);
+    const hint = Object.hasOwn(hints, key) ? hints[key] : nearest && `did you mean ${nearest}?`;
+    return `unknown field ${shownName(key)}${hint === undefined ? '' : `; ${hint}`}`;
   });
   const more = issue.keys.length - maxShownKeys;
   return more > 0 ? [...shown, `${more} more unknown fields`] : shown;
