@@ -1,6 +1,7 @@
 /**
  * A process that starts the child on its command line as an upstream server, writes
- * `[group id, watchdog's process id]` on one line, and then does nothing until it is killed.
+ * `[group id, watchdog's process id]` on one line, with SHOW set also what the child writes, and then does
+ * nothing until it is killed.
  */
 import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -29,4 +30,5 @@ const child = await startChild({
   guard,
 });
 console.log(JSON.stringify([child.pid, guard.pid]));
+if (process.env.SHOW) child.stdout.pipe(process.stdout);
 setInterval(() => {}, 1000);

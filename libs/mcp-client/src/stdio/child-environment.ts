@@ -1,4 +1,5 @@
 import { isPrivateName, isReservedName, type Environment } from '../environment.js';
+import { isCredentialLike, namesCredential } from './credential-like.js';
 import type { StdioSettings } from './stdio-settings.js';
 
 /** All that a child gets of our environment under `allow-list` (BEHAVIOURS 150, X16). */
@@ -6,10 +7,6 @@ const harmless = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'LC_ALL', 'SystemRoot', 'PAT
 
 /** Windows does not tell cases of names apart. */
 const isCaseless = process.platform === 'win32';
-
-const looksLikeCredential = /TOKEN|SECRET|KEY|PASSWORD|PASSWD|CREDENTIAL/i;
-/** `scheme://user:password@…` */
-const urlWithPassword = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\s]*:[^/?#\s]*@/i;
 
 /**
  * The environment of a child: of `parent` what the policy lets pass, then the server's own variables,
@@ -35,5 +32,5 @@ function isHarmless(name: string): boolean {
 }
 
 function isNoCredential(name: string, value: string): boolean {
-  return !looksLikeCredential.test(name) && !isPrivateName(name) && !urlWithPassword.test(value);
+  return !namesCredential(name) && !isPrivateName(name) && !isCredentialLike(value);
 }

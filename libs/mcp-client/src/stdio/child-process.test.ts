@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { childEnvironment } from './child-environment.js';
 import { ChildGuard } from './child-guard.js';
-import { startChild, type ChildOptions } from './child-process.js';
+import { childTimings, startChild, type ChildOptions } from './child-process.js';
 import { recordingLog } from '../../../../test/support/log.ts';
 import {
   connect,
@@ -162,6 +162,87 @@ describe('a child', () => {
     await Promise.all(Array.from({ length: 5 }, server));
     // One that nobody reaped would stay among them.
     await until(() => ours().every(({ pid }) => before.has(pid)));
+  });
+});
+
+describe('what a child gets and shows', () => {
+  test('G81: scrub takes credentials out by name and by value', () => {
+    const kept = { PATH: '/bin', EDITOR: 'vi', HTTP_PROXY: 'http://proxy:3128', PWD: '/', LANG: 'C.UTF-8', TERM: 'xterm', COLUMNS: '80', HOMEPAGE: 'https://h.example/a?b=c', TZ: 'Europe/Vienna', PYTHONPATH: '/a:/b' }; // prettier-ignore
+    const byName = ['AUTHORIZATION', 'PROXY_AUTHORIZATION', 'COOKIE', 'SESSION', 'SESSION_ID', 'PHPSESSION', 'DB_PASS', 'MYSQL_PWD', 'GH_PAT', 'BEARER', 'JWT', 'SENTRY_DSN', 'PRIVATE_PEM', 'passphrase', 'SLACK_WEBHOOK', 'AZURE_CONNECTION_STRING', 'NPM_AUTH', 'REQUEST_SIGNATURE']; // prettier-ignore
+    const byValue = ['-----BEGIN RSA PRIVATE KEY-----\nMII', 'sk_live_4eC39HqLyjWDarjtT1zdp7dc', 'sk-proj-abcdefgh1234', 'ghp_0123456789abcdef0123', 'xoxb-1-2', 'AKIAIOSFODNN7EXAMPLE', 'Bearer abcdef', 'eyJhbGciOi.eyJzdWIi.x', 'postgres://u:p@h/db', 'redis://:p@h', 'Server=h;Password=p;', 'host=h user=u password=p', 'u:p@tcp(h:3306)/db', 'https://h.example/?api_key=x']; // prettier-ignore
+    const parent = {
+      ...kept,
+      ...Object.fromEntries(byName.map((name) => [name, 'plain'])),
+      ...Object.fromEntries(byValue.map((value, i) => [`HARMLESS_${i}`, value])),
+    };
+    expect(childEnvironment({ env: {}, envPolicy: 'scrub' }, parent)).toEqual(kept);
+  });
+
+  test.each([
+    [['--api-key', 'hunter2'], 'bad key hunter2'],
+    [['--api-key=hunter2'], 'bad key hunter2'],
+    [['hunter2'], 'bad key hunter2'],
+    [['--password', 'correct'], 'bad correct'],
+    [['--header', 'Authorization: Bearer hunter2'], 'bad hunter2'],
+    [['KEY=hunter2', 'x'], 'bad hunter2'],
+    [['-c', 'TOKEN=hunter2 exec run'], 'bad hunter2'],
+    [['postgres://user:hunter2@db/x'], 'password hunter2 of user'],
+    [['wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'], 'bad wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'],
+    [['sk_live_4eC39HqLyjWDarjtT1zdp7dc'], 'got sk_live_4eC39HqLyjWDarjtT1zdp7dc'],
+  ])('G19: a key in its arguments %j is masked in what it printed', async (keys, text) => {
+    const script = `console.error(${JSON.stringify(text)}); process.exitCode = 3`;
+    const child = await start({ args: ['-e', script, '--', ...keys] });
+    await child.ended;
+    expect(child.describe()).toMatch(/^exited with code 3; its last lines on stderr:\n/);
+    expect(child.describe()).toContain('***');
+    expect(child.describe()).not.toMatch(/hunter2|correct|wJalr|sk_live/);
+  });
+
+  test('G19: paths, packages, ports and plain words stay readable', async () => {
+    const shown = ['/app/server.js', './data', 'server.mjs', '@scope/files@1.2.3', 'mcp-server-git', 'stdio', '--port', '8080', 'https://h.example/mcp', '-y']; // prettier-ignore
+    const script = `console.error(${JSON.stringify(shown.join(' | '))}); process.exitCode = 3`;
+    const child = await start({ args: ['-e', script, '--', ...shown] });
+    await child.ended;
+    for (const text of shown) expect(child.describe()).toContain(text);
+  });
+
+  test('G81: open descriptors of this process do not reach it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-child-'));
+    afterTest(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, 'secret'), 'hunter2');
+    const parent = fileURLToPath(new URL('../../../../test/servers/stdio-parent.mjs', import.meta.url));
+    const list = 'cat /proc/self/fd/20 /proc/self/fd/40; ls -l /proc/self/fd';
+    const command = `exec 20<secret 40<secret; exec "$0" --disable-warning=ExperimentalWarning "$1" /bin/sh -c '${list}'`; // prettier-ignore
+    const open = spawn('bash', ['-c', command, process.execPath, parent], {
+      cwd: folder,
+      env: { SHOW: '1' },
+    });
+    afterTest(() => open.kill('SIGKILL'));
+    let shown = '';
+    open.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()));
+    await until(() => /total 0[\s\S]*\b2 ->/.test(shown));
+    expect(shown).not.toContain('secret');
+    expect(shown).not.toContain('hunter2');
+  });
+
+  test('G48: one that cleans up after SIGTERM is given the time', async () => {
+    const script = `setInterval(() => {}, 1000); process.on('SIGTERM', () => setTimeout(() => { console.error('cleaned up'); process.exit(0); }, 20)); process.stdin.resume().on('end', () => console.error('end of input')); console.log('up')`; // prettier-ignore
+    const child = await start({
+      args: ['-e', script],
+      timings: { ...childTimings, eofMs: 200, termMs: 30_000 },
+    });
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    await child.stop();
+    expect(child.describe()).toBe('was stopped; its last lines on stderr:\nend of input\ncleaned up');
+  });
+
+  test('G48: one that ignores SIGTERM is killed', async () => {
+    const script = `setInterval(() => {}, 1000); process.on('SIGTERM', () => console.error('ignored')); console.log('up')`;
+    const child = await start({ args: ['-e', script], timings: { ...childTimings, eofMs: 10, termMs: 200 } });
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    await child.stop();
+    expect(child.describe()).toContain('ignored');
+    expect(runningIn(child.pid)).toEqual([]);
   });
 });
 

@@ -2,17 +2,24 @@ import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import type { Environment } from '../environment.js';
 import { childEnvironment } from './child-environment.js';
+import { closedDescriptors } from './child-descriptors.js';
+import { secretArguments } from './credential-like.js';
 import type { ChildGuard } from './child-guard.js';
 import { ConnectionFault } from '../connection.js';
 import type { StdioSettings } from './stdio-settings.js';
 import { maskerOf, StderrTail } from './stderr-tail.js';
 
-/** What a child may take to leave by itself once its stdin is closed. */
-const graceMs = 2000;
-/** What is waited for its last bytes after it exited, or for its exit after it closed a pipe. */
-const lingerMs = 500;
-/** SIGKILL takes effect at once, but for a process that hangs in the kernel. */
-const killedMs = 2000;
+/** How long a child is waited for. */
+export const childTimings = {
+  /** To leave by itself once its stdin is closed; then it gets SIGTERM. */
+  eofMs: 2000,
+  /** To clean up after SIGTERM; then it gets SIGKILL. */
+  termMs: 3000,
+  /** For its last bytes after it exited, or for its exit after it closed a pipe. */
+  lingerMs: 500,
+  /** SIGKILL takes effect at once, but for a process that hangs in the kernel. */
+  killedMs: 2000,
+};
 
 const brokenOff = 'closed its end of a pipe';
 
@@ -26,6 +33,7 @@ export interface ChildOptions {
   /** Our own environment, of which a part passes on. */
   readonly environment: Environment;
   readonly guard: ChildGuard;
+  readonly timings?: typeof childTimings;
 }
 
 /**
@@ -42,13 +50,19 @@ export class UpstreamChild {
   readonly #child: ChildProcessWithoutNullStreams;
   readonly #stderr: StderrTail;
   readonly #exited: Promise<void>;
+  readonly #timings: typeof childTimings;
   #isAlive = true;
   #isKilled = false;
   /** Why it was killed; undefined when it ended by itself. */
   #reason: string | undefined;
   #stopping: Promise<void> | undefined;
 
-  constructor(child: ChildProcessWithoutNullStreams, guard: ChildGuard, stderr: StderrTail) {
+  constructor(
+    child: ChildProcessWithoutNullStreams,
+    stderr: StderrTail,
+    { guard, timings = childTimings }: ChildOptions,
+  ) {
+    this.#timings = timings;
     this.stdin = child.stdin;
     this.stdout = child.stdout;
     this.#child = child;
@@ -68,7 +82,7 @@ export class UpstreamChild {
       });
     });
     void this.#exited
-      .then(() => within(lingerMs, this.ended))
+      .then(() => within(timings.lingerMs, this.ended))
       // A process that left the group may hold a pipe still.
       .then(() => streams.forEach((stream) => stream.destroy()));
     for (const stream of [child.stdin, child.stdout]) stream.once('close', () => void this.#breakOff());
@@ -87,12 +101,12 @@ export class UpstreamChild {
   /** How it ended and what it said last, for an error message; secrets masked. */
   describe(): string {
     const said = this.#stderr.text();
-    return said === '' ? this.#end() : `${this.#end()}; its last lines on stderr:\n${said}`;
+    return said === '' ? this.#how() : `${this.#how()}; its last lines on stderr:\n${said}`;
   }
 
   /**
-   * Closes its stdin, and after two seconds kills what is left of its group. Resolves when nothing of
-   * it runs. Never rejects; safe twice.
+   * Closes its stdin, then sends SIGTERM, then SIGKILL to its group, with time to leave between them.
+   * Resolves when nothing of it runs. Never rejects; safe twice.
    */
   stop(): Promise<void> {
     return (this.#stopping ??= this.#stop());
@@ -102,21 +116,30 @@ export class UpstreamChild {
     this.#isAlive = false;
     this.#reason ??= 'was stopped';
     this.stdin.end();
-    await within(graceMs, this.#exited);
-    this.#killGroup();
-    await within(killedMs, this.ended);
+    await within(this.#timings.eofMs, this.#exited);
+    await this.#end();
   }
 
-  /** It closed a pipe: no call can go to it, or no answer can come. One that does not leave now is killed. */
+  /** Has it leave. Its exit has what is left of its group killed. */
+  async #end(): Promise<void> {
+    if (!this.#hasExited()) {
+      this.#signalGroup('SIGTERM');
+      await within(this.#timings.termMs, this.#exited);
+    }
+    this.#killGroup();
+    await within(this.#timings.killedMs, this.ended);
+  }
+
+  /** It closed a pipe: no call can go to it, or no answer can come. One that does not leave now is made to. */
   async #breakOff(): Promise<void> {
     this.#isAlive = false;
-    await within(lingerMs, this.#exited);
+    await within(this.#timings.lingerMs, this.#exited);
     if (this.#hasExited() || this.#stopping !== undefined) return;
     this.#reason ??= brokenOff;
-    this.#killGroup();
+    await this.#end();
   }
 
-  #end(): string {
+  #how(): string {
     if (this.#reason !== undefined) return this.#reason;
     const { exitCode, signalCode } = this.#child;
     if (exitCode !== null) return `exited with code ${exitCode}`;
@@ -132,9 +155,13 @@ export class UpstreamChild {
   #killGroup(): void {
     if (this.#isKilled) return;
     this.#isKilled = true;
+    this.#signalGroup('SIGKILL');
+  }
+
+  #signalGroup(signal: 'SIGTERM' | 'SIGKILL'): void {
     try {
-      if (process.platform === 'win32') this.#child.kill('SIGKILL');
-      else process.kill(-this.pid, 'SIGKILL');
+      if (process.platform === 'win32') this.#child.kill(signal);
+      else process.kill(-this.pid, signal);
     } catch {
       // Nothing is left of it.
     }
@@ -145,28 +172,23 @@ export class UpstreamChild {
  * Starts a server's process, without a shell: its arguments arrive as they are (F138).
  * @throws ConnectionFault naming the command when it cannot be started
  */
-export async function startChild({
-  server,
-  settings,
-  secrets,
-  environment,
-  guard,
-}: ChildOptions): Promise<UpstreamChild> {
-  const mask = maskerOf([...Object.values(settings.env), ...secrets]);
+export async function startChild(options: ChildOptions): Promise<UpstreamChild> {
+  const { server, settings, secrets, environment, guard } = options;
+  const mask = maskerOf([...Object.values(settings.env), ...secretArguments(settings.args), ...secrets]);
   guard.start();
   try {
     const child = spawn(settings.command, settings.args, {
       cwd: settings.cwd,
       env: childEnvironment(settings, environment),
-      stdio: 'pipe',
+      stdio: ['pipe', 'pipe', 'pipe', ...closedDescriptors()],
       shell: false,
       // A session of its own, so that its whole group can be killed, and Ctrl-C at our terminal stays ours.
       detached: process.platform !== 'win32',
       windowsHide: true,
-    });
+    }) as ChildProcessWithoutNullStreams;
     if (child.pid !== undefined) {
       guard.add(child.pid);
-      return new UpstreamChild(child, guard, new StderrTail(mask));
+      return new UpstreamChild(child, new StderrTail(mask), options);
     }
     throw await new Promise<Error>((resolve) => child.once('error', resolve));
   } catch (error) {
