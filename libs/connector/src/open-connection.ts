@@ -13,7 +13,9 @@ import {
   type GuardSettings,
 } from '@holdfast/mcp-client';
 import { ensureError, type Log, type Principal } from '@holdfast/run';
+import { maskedConnection, maskingFaults } from './masked-connection.js';
 import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
+import { SecretMask } from './secret-mask.js';
 import { serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';
 
@@ -48,21 +50,29 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
   const eras = new Map<string, Era>();
   return async (settings, principal, signal) => {
     const { id, name, transport, connectTimeoutMs } = settings;
+    const mask = new SecretMask();
     if (transport.kind === 'stdio') {
       const filled = await fillPlaceholders(name, transport, placeholders);
-      return connectStdio({
-        server: name,
-        settings: filled.settings,
-        secrets: filled.secrets,
-        environment: placeholders.environment,
-        guard: children,
-        clientVersion: version,
-        connectTimeoutMs,
-        signal,
-        log,
-      });
+      mask.add(filled.secrets);
+      mask.addWritten(filled.settings);
+      const connection = await maskingFaults(mask, () =>
+        connectStdio({
+          server: name,
+          settings: filled.settings,
+          secrets: filled.secrets,
+          environment: placeholders.environment,
+          guard: children,
+          clientVersion: version,
+          connectTimeoutMs,
+          signal,
+          log,
+        }),
+      );
+      return maskedConnection(connection, mask);
     }
-    const { settings: http } = await fillPlaceholders(name, transport, placeholders);
+    const { settings: http, secrets } = await fillPlaceholders(name, transport, placeholders);
+    mask.add(secrets);
+    mask.addWritten(http);
     const key = serverKey(id, transport);
     const era = eras.get(key);
     const { credentialsModule } = http;
@@ -70,8 +80,11 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
       url: http.url,
       headers: http.headers,
       ...(credentialsModule !== undefined && {
-        callerHeaders: (within: AbortSignal) =>
-          askModule(credentialsModule, { settings, principal, log, signal: within }),
+        callerHeaders: async (within: AbortSignal) => {
+          const given = await askModule(credentialsModule, { settings, principal, log, signal: within });
+          mask.add(Object.values(given));
+          return given;
+        },
       }),
       guard: {
         ...guard,
@@ -83,10 +96,11 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
       log,
       signal,
     };
-    if (http.kind === 'sse') return connectLegacySse(options);
-    const connection = await connectHttp({ ...options, ...(era && { era }) });
-    eras.set(key, connection.era);
-    return connection;
+    const connection = await maskingFaults(mask, () =>
+      http.kind === 'sse' ? connectLegacySse(options) : connectHttp({ ...options, ...(era && { era }) }),
+    );
+    if (http.kind === 'http') eras.set(key, connection.era);
+    return maskedConnection(connection, mask);
   };
 }
 

@@ -5,6 +5,7 @@ export { knownVariables } from './known-variables.js';
 export { isLoopback } from './loopback.js';
 export { createMetrics, type Metrics } from './metrics.js';
 export { opsRoutes, type OpsRoutes } from './ops-routes.js';
+export { maskForms } from './mask.js';
 export { readRpcCredentials, rpcRules, rpcSettings, type RpcCredentials } from './rpc-settings.js';
 export { runService, type ServiceWork } from './run-service.js';
 export { beginService, type Service } from './service.js';
