@@ -250,6 +250,21 @@ test('G05: a result with a wrong block is recorded with all else, the call succe
   ]);
 });
 
+test('G59: an output schema without end decides nothing about a call that ran', async () => {
+  const definition = {
+    name: 'echo',
+    inputSchema: { type: 'object' },
+    outputSchema: { type: 'object', allOf: [{ $ref: '#' }] },
+  };
+  const result = { content: [], structuredContent: { a: 1 } };
+  const [store, upstream] = [await openMemory(), await startUpstream({ pages: [[{ definition, result }]] })];
+  const { connector } = startConnector(store, settings({ id: 'up', url: upstream.url }));
+  const key = await keyOf(store);
+  const outcome = await call(connector, key, await claimOne(store, key), { toolClass: 'read' });
+  expect(outcome).toEqual({ kind: 'ran', result: JSON.stringify(result) });
+  expect(upstream.executions.all).toHaveLength(1);
+});
+
 test('G08: the data of an error is kept with the refusal, and the URL that it asks to open stands in its text', async () => {
   const data = { elicitations: [{ mode: 'url', url: 'https://up.example/sign-in', elicitationId: 'e' }] };
   const definition = { name: 'echo', inputSchema: { type: 'object' } };
