@@ -87,7 +87,10 @@ export function acceptanceCases(kind: Fleet['kind']): void {
           authorization,
           status: 401,
         });
-        expect(answer.headers['www-authenticate']).toBe('Bearer');
+        // A credential that was shown is named as the fault (G39); the scheme comes first either way.
+        expect(answer.headers['www-authenticate']).toBe(
+          authorization === undefined ? 'Bearer' : 'Bearer error="invalid_token"',
+        );
         expect(answer.headers).not.toHaveProperty('mcp-session-id');
         expect(answer.body).not.toContain('jsonrpc');
       }
@@ -138,7 +141,11 @@ export function acceptanceCases(kind: Fleet['kind']): void {
       await withSession('POST', keys.desk, randomUUID()),
     ];
     expect(refused.map(({ status }) => status)).toEqual([404, 404, 404]);
-    expect(new Set(refused.map(({ body }) => body)).size).toBe(1);
+    // They differ in the id of their request alone, which a DELETE has none of (G65).
+    const [ofOther, deleted, ofNobody] = refused.map(({ body }) => body);
+    expect(ofOther).toContain('"id":1,');
+    expect(ofNobody).toBe(ofOther);
+    expect(deleted).toBe(ofOther!.replace('"id":1,', '"id":null,'));
 
     for (const via of [fleet.url(0), fleet.url(1)]) {
       expect((await desk.send('tools/list', {}, { via }).answer).status).toBe(200);
@@ -531,7 +538,7 @@ export function acceptanceCases(kind: Fleet['kind']): void {
     const { code } = await service.exited;
     expect(code).not.toBe(0);
     expect(service.stderr).toMatch(
-      /^ToolRegistrationError: tool "wipe_everything" always requires approval/m,
+      /^HOLDFAST_TOOLS: ToolRegistrationError: tool "wipe_everything" always requires approval/m,
     );
     const { result } = (await (await fleet.host('modern')).send('tools/list').answer).messages[0]!;
     expect(JSON.stringify(result)).not.toContain('wipe_everything');

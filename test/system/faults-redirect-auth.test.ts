@@ -25,9 +25,13 @@ const secret = 'hunter2-in-a-header';
 const headers = { Authorization: 'Bearer ${env:MCP_TOKEN}', 'X-Api-Key': '${env:MCP_TOKEN}' };
 
 describe('an upstream that redirects to another origin', () => {
-  test.each([302, 307, 308])(
-    'F104 with %i on a call: the other never sees a header, and the call fails as refused',
-    async (status) => {
+  test.each([
+    [302, 'MCPCallOutcomeUnknown', 'unknown'],
+    [307, 'MCPConnectionError', 'refused'],
+    [308, 'MCPConnectionError', 'refused'],
+  ])(
+    'F104 with %i on a call: the other never sees a header, and the call ends as %s',
+    async (status, name, outcome) => {
       const foreign = await own.upstream();
       const upstream = await own.upstream({ pages: [[tool('pay')]] });
       const id = `redirect-${status}`;
@@ -41,8 +45,8 @@ describe('an upstream that redirects to another origin', () => {
         upstream.faults.splice(0);
         upstream.faults.push({ on: 'tools/call', do: { kind: 'redirect', status, location } });
         const result = await host.call(`${id}__pay`, {});
-        expect(errorNameOf(result)).toBe('MCPConnectionError');
-        expect(result._meta!['holdfast/error']!.outcome).toBe('refused');
+        expect(errorNameOf(result)).toBe(name);
+        expect(result._meta!['holdfast/error']!.outcome).toBe(outcome);
         expect(JSON.stringify(result)).not.toContain(secret);
       }
       expect([foreign.accepted, upstream.executions.all.length]).toEqual([0, 0]);
@@ -67,7 +71,7 @@ describe('an upstream that redirects to another origin', () => {
     },
   );
 
-  test('F104 variant: to itself with 307 is followed, with its headers, and executed once; 302 is not', async () => {
+  test('F104 variant: to itself with 307 is followed, with its headers, and executed once; 302 is not, and says nothing of the call', async () => {
     const upstream = await own.upstream({ pages: [[tool('pay')]] });
     await own.connect({ id: 'itself', url: upstream.url, headers }, host);
     const on = 'tools/call';
@@ -76,7 +80,7 @@ describe('an upstream that redirects to another origin', () => {
     expect(upstream.requests(on).map(({ headers: sent }) => sent['x-api-key'])).toEqual([secret, secret]);
     expect(upstream.executions.all).toHaveLength(1);
     upstream.faults.push({ on, times: 1, do: { kind: 'redirect', status: 302, location: '{self}/mcp' } });
-    expect(errorNameOf(await host.call('itself__pay', { n: 2 }))).toBe('MCPConnectionError');
+    expect(errorNameOf(await host.call('itself__pay', { n: 2 }))).toBe('MCPCallOutcomeUnknown');
     expect(upstream.executions.all).toHaveLength(1);
   });
 });

@@ -46,6 +46,7 @@ test('each service shows the metrics of what it does, all of them with a sample'
       ...shared,
       'holdfast_call_seconds',
       'holdfast_calls_waiting',
+      'holdfast_refused_total',
       'holdfast_runs_submitted_total',
       'holdfast_sessions',
     ].sort(),

@@ -52,7 +52,6 @@ export function upstreamCases(kind: 'standalone' | 'postgres'): void {
       });
       const bad: Record<string, Partial<UpstreamScript>> = {
         'repeats-a-cursor': { listResults: { '': page('1', 'a'), '1': page('1', 'b') } },
-        'lists-a-tool-twice': { listResults: { '': page('1', 'a'), '1': page(undefined, 'a') } },
         'lists-no-tools': { listResults: { '': page('1', 'a'), '1': { ...page(undefined), tools: 'x' } } },
         'has-101-pages': { pages: Array.from({ length: 101 }, (_, i) => [tool(`t${i}`)]) },
       };
@@ -71,6 +70,16 @@ export function upstreamCases(kind: 'standalone' | 'postgres'): void {
       const seen = (await toolsOf(host)).map(({ name }) => name);
       for (const name of [...Object.keys(bad), 'answers-an-error'])
         expect(seen.filter((listed) => listed.startsWith(id(name)))).toEqual([]);
+
+      const twice = await startUpstream({
+        era,
+        listResults: { '': page('1', 'a'), '1': page(undefined, 'a', 'b') },
+      });
+      // The duplicate is left out alone (G64).
+      expect(await own.connect({ id: id('twice'), url: twice.url }, host)).toEqual([
+        `${id('twice')}__a`,
+        `${id('twice')}__b`,
+      ]);
 
       const paged = upstreams.find(({ script }) => script.pages.length === 101 && script.era === era)!;
       const raised = { id: id('has-101-pages'), url: paged.url, max_tool_pages: 101 };
