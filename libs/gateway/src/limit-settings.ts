@@ -19,15 +19,34 @@ export const limitSettings = {
     defaultText: 'half of it',
     min: 1024,
   }),
+  limitsUnreadBytes: setting.bytes('HOLDFAST_LIMITS_UNREAD_BYTES', {
+    about: 'memory for the answers that their hosts have not taken, of one gateway',
+    defaultText: 'an eighth of the heap',
+    min: 1024,
+  }),
+  limitsCallerUnreadBytes: setting.bytes('HOLDFAST_LIMITS_CALLER_UNREAD_BYTES', {
+    about: 'the part of HOLDFAST_LIMITS_UNREAD_BYTES that one caller may take',
+    defaultText: 'half of it',
+    min: 1024,
+  }),
+  limitsUnreadMs: setting.duration('HOLDFAST_LIMITS_UNREAD_MS', {
+    about: 'a host that takes nothing of its answer for this long is cut off',
+    default: 30_000,
+    min: 100,
+  }),
 };
 
 /** The limits of this process. Those in bytes follow the heap that Node was given. */
 export function limitsOf(settings: SettingsOf<typeof limitSettings>): McpSettings['limits'] {
   const share = Math.floor(getHeapStatistics().heap_size_limit / 8);
   const requestBytes = settings.limitsRequestBytes ?? share;
+  const unreadBytes = settings.limitsUnreadBytes ?? share;
   return {
     messageValues: settings.limitsMessageValues,
     requestBytes,
     callerRequestBytes: settings.limitsCallerRequestBytes ?? Math.floor(requestBytes / 2),
+    unreadBytes,
+    callerUnreadBytes: settings.limitsCallerUnreadBytes ?? Math.floor(unreadBytes / 2),
+    unreadMs: settings.limitsUnreadMs,
   };
 }

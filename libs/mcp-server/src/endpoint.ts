@@ -24,6 +24,7 @@ import { LegacyLeg } from './legacy.js';
 import { Limits, type LimitSettings } from './limits.js';
 import { isModern, ModernLeg, type ModernParts } from './modern.js';
 import type { CallObserver } from './observer.js';
+import { Outbox } from './outbox.js';
 import type { Refusals } from './refusals.js';
 import { RunWatch } from './run-watch.js';
 import { Seals } from './seal.js';
@@ -174,7 +175,7 @@ export class McpEndpoint {
 
   async #admit(exchange: Exchange): Promise<void> {
     const { req, res } = exchange;
-    const { auth, settings, refusals } = this.#parts;
+    const { auth, settings, refusals, log } = this.#parts;
     // Of every answer, a refusal too: a cache that keeps one page's answer would give it to another.
     res.setHeader('Vary', 'Origin');
     const origin = headerOf(req, 'origin');
@@ -199,6 +200,8 @@ export class McpEndpoint {
       );
     }
     const { principal } = verdict;
+    const { unreadMs } = settings.limits;
+    new Outbox(res, { memory: this.#limits.holdAnswer(principal), unreadMs, log });
     switch (req.method) {
       case 'POST': {
         const { reserve, release } = this.#limits.holdRequest(principal);

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { codes } from '@holdfast/protocol';
+import { Outbox } from './outbox.js';
 import { errorMessage, ProtocolRefusal } from './wire-errors.js';
 
 export interface Exchange {
@@ -7,6 +8,7 @@ export interface Exchange {
   readonly res: ServerResponse;
 }
 
+/** @throws ProtocolRefusal where there is no memory for an answer that its host may not read */
 export function sendJson(
   res: ServerResponse,
   status: number,
@@ -14,10 +16,12 @@ export function sendJson(
   headers: Record<string, string> = {},
 ): void {
   if (res.headersSent || res.destroyed) return;
+  const outbox = Outbox.of(res);
+  outbox.reserve(Buffer.byteLength(json));
   // Encoded once: of a list of tools the text may be large.
   const bytes = Buffer.from(json);
   res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': bytes.length, ...headers });
-  res.end(bytes);
+  outbox.end(bytes);
 }
 
 /** An answer without a body, as 202 to a notification must be. */

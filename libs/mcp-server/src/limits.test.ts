@@ -1,6 +1,18 @@
+import { once } from 'node:events';
+import { createConnection, type Socket } from 'node:net';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
-import { ask, envelope, openGateway, openStdio, until, ways, type TestGateway } from './test-gateway.js';
+import {
+  afterTest,
+  ask,
+  desk,
+  envelope,
+  openGateway,
+  openStdio,
+  until,
+  ways,
+  type TestGateway,
+} from './test-gateway.js';
 import { Budget } from './limits.js';
 
 const initialize = (more: object): object => ({
@@ -267,6 +279,91 @@ describe('G53: a compressed body is read', () => {
       expect(
         (await gateway.send({ headers: { 'content-encoding': coding }, body: text }).answer).status,
       ).toBe(status);
+  });
+});
+
+describe('G28: answers that their hosts do not read', () => {
+  const big = JSON.stringify({ content: [{ type: 'text', text: 'x'.repeat(12_000_000) }] });
+
+  /** Sends a call as raw bytes and reads nothing of its answer. */
+  function callUnread(
+    gateway: TestGateway,
+    era: 'legacy' | 'modern',
+    { session = '', key = desk, n = 0 } = {},
+  ): Socket {
+    const { hostname, port } = new URL(gateway.url);
+    const socket = createConnection(Number(port), hostname);
+    socket.on('error', () => {}).pause();
+    afterTest(() => socket.destroy());
+    const _meta = { idempotency_key: `same-${n}`, ...(era === 'modern' && envelope) };
+    const params = { name: 'work', arguments: {}, _meta };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+    const own =
+      era === 'legacy'
+        ? `Mcp-Session-Id: ${session}`
+        : 'MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: work';
+    socket.write(
+      `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nAccept: application/json, text/event-stream\r\n` +
+        `Content-Type: application/json\r\n${own}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    return socket;
+  }
+
+  test.each(['legacy', 'modern'] as const)(
+    '%s: a host that takes nothing for a while is cut off',
+    async (era) => {
+      const gateway = await openGateway({ limits: { unreadMs: 100 } });
+      gateway.finishAll('', big);
+      const { session } = await gateway.host('legacy');
+      const socket = callUnread(gateway, era, { session: session! });
+      await until(() => gateway.debugLog.some(({ message }) => message.startsWith('host takes nothing')));
+      const closed = once(socket, 'close');
+      socket.resume();
+      await closed;
+      expect(socket.bytesRead).toBeLessThan(big.length);
+    },
+  );
+
+  test('a host that reads slowly gets all of it', async () => {
+    const gateway = await openGateway({ limits: { unreadMs: 1_000 } });
+    gateway.finishAll('', big);
+    const socket = callUnread(gateway, 'modern');
+    let head = '';
+    let taken = 0;
+    socket.on('data', (chunk: Buffer) => {
+      head ||= chunk.toString();
+      taken += chunk.length;
+      socket.pause();
+      setImmediate(() => socket.resume());
+    });
+    socket.resume();
+    const length = await until(() => /content-length: (\d+)/i.exec(head)?.[1]);
+    await until(() => taken >= Number(length));
+    expect(taken).toBeGreaterThan(big.length);
+  });
+
+  test('are bounded per caller, and another caller is answered', async () => {
+    const gateway = await openGateway({ limits: { unreadBytes: 1e8, callerUnreadBytes: 3e7 } });
+    gateway.finishAll('', big);
+    const [host, other] = [await gateway.host('modern'), await gateway.host('modern', 'key-of-ci')];
+    await host.call('work', {}, { token: 'same-0' });
+    for (let n = 0; n < 2; n++) callUnread(gateway, 'modern');
+    await until(() => gateway.seen.filter((word) => word === 'ran').length === 3);
+    const refused = await host.begin('work', {}, { token: 'same-0' }).answer;
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '1']);
+    expect(refused.messages[0]?.error?.message).toMatch(
+      /unread answers.*HOLDFAST_LIMITS_CALLER_UNREAD_BYTES/,
+    );
+    expect(gateway.seen).toContain('refused unread_bytes');
+    expect((await other.begin('work', {}).answer).status).toBe(200);
+  });
+
+  test('what is taken makes room', async () => {
+    const gateway = await openGateway({ limits: { callerUnreadBytes: 2e7 } });
+    gateway.finishAll('', big);
+    const host = await gateway.host('modern');
+    for (let n = 0; n < 4; n++)
+      expect((await host.begin('work', {}, { token: 'same-0' }).answer).status).toBe(200);
   });
 });
 

@@ -23,6 +23,20 @@ export interface LimitSettings {
   readonly requestBytes: number;
   /** Of these, those of one caller. */
   readonly callerRequestBytes: number;
+  /** Bytes of all answers that their hosts have not taken. */
+  readonly unreadBytes: number;
+  /** Of these, those of one caller. */
+  readonly callerUnreadBytes: number;
+  /** How long a host may take nothing of an answer. */
+  readonly unreadMs: number;
+}
+
+/** Memory of one holder. */
+export interface Holding {
+  /** @throws ProtocolRefusal where there is none */
+  reserve(bytes: number): void;
+  /** Gives all of it back. */
+  release(): void;
 }
 
 interface Refusing {
@@ -35,12 +49,14 @@ interface Refusing {
 /** The limits of one process, and what counts against them. */
 export class Limits {
   readonly settings: LimitSettings;
-  readonly requestBytes: Budget;
+  readonly #requestBytes: Budget;
+  readonly #unreadBytes: Budget;
   readonly #observer: { refused(reason: LimitReason): void };
 
   constructor(settings: LimitSettings, observer: { refused(reason: LimitReason): void }) {
     this.settings = settings;
-    this.requestBytes = new Budget(settings.requestBytes, settings.callerRequestBytes);
+    this.#requestBytes = new Budget(settings.requestBytes, settings.callerRequestBytes);
+    this.#unreadBytes = new Budget(settings.unreadBytes, settings.callerUnreadBytes);
     this.#observer = observer;
   }
 
@@ -58,22 +74,37 @@ export class Limits {
     );
   }
 
-  /** Memory for a request of `caller`, until `release` is called. */
-  holdRequest(caller: Principal | null): { reserve(bytes: number): void; release(): void } {
-    const holding = this.requestBytes.open(callerKey(caller));
+  /** Memory for a request of `caller` until it is answered. */
+  holdRequest(caller: Principal | null): Holding {
+    return this.#hold(this.#requestBytes, caller, 'bytes_in_flight', 'REQUEST_BYTES', 'unanswered requests');
+  }
+
+  /** Memory for an answer to `caller` until it is taken. */
+  holdAnswer(caller: Principal | null): Holding {
+    return this.#hold(this.#unreadBytes, caller, 'unread_bytes', 'UNREAD_BYTES', 'unread answers');
+  }
+
+  #hold(
+    budget: Budget,
+    caller: Principal | null,
+    reason: LimitReason,
+    variable: string,
+    what: string,
+  ): Holding {
+    const share = budget.open(callerKey(caller));
     return {
       reserve: (bytes) => {
-        const full = holding.take(bytes);
+        const full = share.take(bytes);
         if (full === undefined) return;
         throw full === 'holder'
-          ? this.refusal('bytes_in_flight', 'the unanswered requests of this caller are too large together', {
-              setting: 'HOLDFAST_LIMITS_CALLER_REQUEST_BYTES',
+          ? this.refusal(reason, `the ${what} of this caller are too large together`, {
+              setting: `HOLDFAST_LIMITS_CALLER_${variable}`,
             })
-          : this.refusal('bytes_in_flight', 'the unanswered requests of all callers are too large together', {
-              setting: 'HOLDFAST_LIMITS_REQUEST_BYTES',
+          : this.refusal(reason, `the ${what} of all callers are too large together`, {
+              setting: `HOLDFAST_LIMITS_${variable}`,
             });
       },
-      release: () => holding.end(),
+      release: () => share.end(),
     };
   }
 }

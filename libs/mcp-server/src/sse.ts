@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { onClose } from './http.js';
+import { Outbox } from './outbox.js';
 
 /**
  * Headers that keep proxies from holding a stream back, and hosts from using
@@ -20,8 +21,11 @@ export function sendOnStream(
   headers: Record<string, string> = {},
 ): void {
   if (res.headersSent || res.destroyed) return;
+  const outbox = Outbox.of(res);
+  const text = frame(message);
+  outbox.reserve(Buffer.byteLength(text));
   res.writeHead(200, { ...headers, ...streamHeaders });
-  res.end(frame(message));
+  outbox.end(Buffer.from(text));
 }
 
 function frame(message: string, id?: string): string {
@@ -30,14 +34,14 @@ function frame(message: string, id?: string): string {
 
 /** One server-sent event stream. Silent streams carry a comment every `keepAliveMs`, so that nobody on the way cuts them. */
 export class EventStream {
-  readonly #res: ServerResponse;
+  readonly #outbox: Outbox;
   readonly #keepAlive: NodeJS.Timeout;
 
   constructor(res: ServerResponse, keepAliveMs: number) {
-    this.#res = res;
+    this.#outbox = Outbox.of(res);
     res.writeHead(200, streamHeaders);
     // An early first byte: nobody on the way takes an idle stream for a dead one.
-    res.write(': open\n\n');
+    this.#write(': open\n\n');
     this.#keepAlive = setInterval(() => this.#write(': keep-alive\n\n'), keepAliveMs);
     onClose(res, () => clearInterval(this.#keepAlive));
   }
@@ -47,17 +51,21 @@ export class EventStream {
     this.#write(`id: ${id}\nretry: ${retryMs}\ndata: \n\n`);
   }
 
-  /** @param message JSON text without line breaks */
+  /**
+   * @param message JSON text without line breaks
+   * @throws ProtocolRefusal where there is no memory for what its host may not read
+   */
   send(message: string, id?: string): void {
     this.#write(frame(message, id));
   }
 
   end(): void {
     clearInterval(this.#keepAlive);
-    if (!this.#res.writableEnded) this.#res.end();
+    this.#outbox.end();
   }
 
   #write(text: string): void {
-    if (!this.#res.writableEnded && !this.#res.destroyed) this.#res.write(text);
+    this.#outbox.reserve(Buffer.byteLength(text));
+    this.#outbox.write(Buffer.from(text));
   }
 }

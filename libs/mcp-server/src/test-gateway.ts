@@ -162,7 +162,14 @@ export function serverOf(
 }
 
 /** Limits that no test reaches by accident. */
-const roomy: LimitSettings = { messageValues: 100_000, requestBytes: 1e9, callerRequestBytes: 1e9 };
+const roomy: LimitSettings = {
+  messageValues: 100_000,
+  requestBytes: 1e9,
+  callerRequestBytes: 1e9,
+  unreadBytes: 1e9,
+  callerUnreadBytes: 1e9,
+  unreadMs: 60_000,
+};
 
 const runIdKey = Buffer.alloc(32, 7);
 
