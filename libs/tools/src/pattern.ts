@@ -10,9 +10,14 @@ const maxPatternLength = 16 * 1024;
 const maxKept = 1_000;
 const kept = new Map<string, Pattern | undefined>();
 
-/** A pattern as JavaScript reads it; undefined for one that it cannot read, or reads as something else. */
-export function patternOf(source: string): Pattern | undefined {
+/**
+ * A pattern as JavaScript reads it; undefined for one that it cannot read, or reads as something else.
+ *
+ * @param beforeReading called when it has to be read, which takes a moment; it may throw
+ */
+export function patternOf(source: string, beforeReading?: () => void): Pattern | undefined {
   if (kept.has(source)) return kept.get(source);
+  beforeReading?.();
   const expression = source.length > maxPatternLength ? undefined : expressionOf(source);
   const pattern = expression && { expression, mayBranch: mayBranch(source) };
   if (kept.size >= maxKept) kept.clear();

@@ -149,3 +149,47 @@ test.each<[string, JsonSchema, unknown, string[]]>([
 ])('a value is held against %s', (_title, schema, value, problems) => {
   expect(compileSchema(schema)(value)).toEqual(problems.map((problem) => (/^(\[|\w+: )/.test(problem) ? problem : `arguments: ${problem}`)));
 }); // prettier-ignore
+
+test('G20: characters, members and patterns count as steps, wherever a schema meets them', () => {
+  const many = (count: number, of: (i: number) => unknown): unknown[] =>
+    Array.from({ length: count }, (_, i) => of(i));
+  const members = (count: number, of: (i: number) => [string, unknown]): unknown =>
+    Object.fromEntries(many(count, of) as [string, unknown][]);
+  const long = 'x'.repeat(500_000);
+  const cases: [string, unknown, unknown][] = [
+    ['objects of an enum beside a long text', { enum: many(300, (k) => ({ k })) }, { k: long }],
+    ['lengths of a long text', { allOf: many(300, () => ({ minLength: 400_000 })) }, long],
+    [
+      'dependencies of many names',
+      { items: { dependentRequired: members(2_000, (i) => [`k${i}`, ['x']]) } },
+      many(1_000, () => ({})),
+    ],
+    [
+      'patterns for names of objects that have none',
+      { items: { patternProperties: members(2_000, (i) => [`k${i % 500}.${i}`, {}]) } },
+      many(1_000, () => ({})),
+    ],
+    [
+      'more patterns than are kept',
+      { patternProperties: members(1_100, (i) => [`^k${i}`, {}]) },
+      members(850, (i) => [`p${i}`, 1]),
+    ],
+    ['a long reference', { items: { $ref: `#/$defs/${long}` } }, many(1_000, (i) => i)],
+  ];
+  for (const [, schema, value] of cases)
+    expect(compileSchema({ properties: { a: schema } })({ a: value })).toEqual([
+      'arguments: could not be checked by the schema of the tool: it takes too many steps',
+    ]);
+});
+
+test('multiples of whole numbers are exact, and those of decimals as exact as decimals are', () => {
+  const fits = (value: number, multipleOf: number): boolean =>
+    compileSchema({ multipleOf })(value).length === 0;
+  expect(fits(1_000_000_001, 2)).toBe(false);
+  expect(fits(12_345_678_901.5, 1)).toBe(false);
+  expect(fits(10_000_000_000, 2)).toBe(true);
+  expect(fits(0.3, 0.1)).toBe(true);
+  expect(fits(19.99, 0.01)).toBe(true);
+  expect(fits(19.995, 0.01)).toBe(false);
+  expect(fits(1e308, 0.5)).toBe(true);
+});

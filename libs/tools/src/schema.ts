@@ -125,6 +125,9 @@ type Sayings = Readonly<Record<keyof typeof keywordsOf, boolean>>;
 /** Which kinds of keywords a schema has; looked up once, since most have one or two. */
 const sayings = new WeakMap<JsonSchema, Sayings>();
 
+/** The members of what a keyword holds; each value that is checked asks for them. */
+const entriesOf = new WeakMap<Values, [string, unknown][]>();
+
 function sayingsOf(schema: JsonSchema): Sayings {
   let says = sayings.get(schema);
   if (says === undefined) {
@@ -149,6 +152,7 @@ class Evaluation {
   #silence = 0;
   #steps: number;
   #patternCost = 0;
+  #hasAddresses: boolean | undefined;
   /** The values that a referred schema is looking at: one that comes back to itself adds nothing. */
   readonly #referred = new Map<unknown, unknown[]>();
 
@@ -215,7 +219,8 @@ class Evaluation {
   ): boolean {
     if (typeof reference !== 'string') return true;
     // Between schemas with addresses of their own these depend on the way that led here, which is not followed.
-    if (isDynamic && this.#hasAddresses()) return true;
+    if (isDynamic && (this.#hasAddresses ??= hasAddresses(this.#root))) return true;
+    this.#read(reference);
     const target = this.#resolve(reference, schema);
     if (target === undefined) return true;
     const values = this.#referred.get(target) ?? [];
@@ -230,27 +235,22 @@ class Evaluation {
     }
   }
 
-  #hasAddresses(): boolean {
-    return (
-      (JSON.stringify(this.#root).match(/"\$id"/g)?.length ?? 0) > (Object.hasOwn(this.#root, '$id') ? 1 : 0)
-    );
-  }
-
   #fitsType({ type, nullable }: JsonSchema, value: unknown): boolean {
     if (type === undefined || (nullable === true && value === null)) return true;
+    if (Array.isArray(type)) this.#step(type.length);
     const types = (Array.isArray(type) ? type : [type]).filter(
       (name): name is string => typeof name === 'string' && Object.hasOwn(isOfType, name),
     );
     if (types.length === 0 || types.some((name) => isOfType[name]!(value))) return true;
-    return this.#no(`must be ${types.join(',')}`);
+    return this.#no(() => `must be ${types.join(',')}`);
   }
 
   #fitsEqual(schema: JsonSchema, value: unknown): boolean {
     const choices = schema['enum'];
     if (Array.isArray(choices) && choices.length > 0 && !choices.some((choice) => this.#equal(choice, value)))
-      return this.#no(`must be one of ${shown(choices)}`);
+      return this.#no(() => `must be one of ${this.#shown(choices)}`);
     if (Object.hasOwn(schema, 'const') && !this.#equal(schema['const'], value))
-      return this.#no(`must be ${shown(schema['const'])}`);
+      return this.#no(() => `must be ${this.#shown(schema['const'])}`);
     return true;
   }
 
@@ -278,9 +278,9 @@ class Evaluation {
 
   #fitsString({ minLength, maxLength, pattern }: JsonSchema, value: string): boolean {
     let fits = true;
-    const isShort = isCount(minLength) && value.length < 2 * minLength && codePoints(value) < minLength;
+    const isShort = isCount(minLength) && value.length < 2 * minLength && this.#codePoints(value) < minLength;
     if (isShort) fits = this.#no(`must NOT have fewer than ${minLength} characters`);
-    if (isCount(maxLength) && value.length > maxLength && codePoints(value) > maxLength)
+    if (isCount(maxLength) && value.length > maxLength && this.#codePoints(value) > maxLength)
       fits = this.#no(`must NOT have more than ${maxLength} characters`);
     if (typeof pattern === 'string' && !this.#matches(pattern, value))
       fits = this.#no(`must match pattern "${pattern}"`);
@@ -307,11 +307,11 @@ class Evaluation {
           ? items
           : [];
     const rest = Array.isArray(items) ? (tuple === items ? additionalItems : undefined) : items;
-    for (const [i, item] of value.entries()) {
-      const schemaOf: unknown = i < tuple.length ? tuple[i] : rest;
-      if (schemaOf === undefined) continue;
+    const end = rest === undefined ? Math.min(tuple.length, value.length) : value.length;
+    for (let i = 0; i < end; i++) {
       seen?.places.add(i);
-      if (!and(this.#at(i, () => this.#fits(schemaOf, item, undefined)))) return false;
+      const schemaOf: unknown = i < tuple.length ? tuple[i] : rest;
+      if (!and(this.#at(i, () => this.#fits(schemaOf, value[i], undefined)))) return false;
     }
     if (contains !== undefined && !and(this.#fitsContains(schema, value, seen))) return false;
     return fits;
@@ -381,7 +381,7 @@ class Evaluation {
   ): boolean {
     const { additionalProperties } = schema;
     const properties = objectOf(schema['properties']);
-    const patterns = Object.entries(objectOf(schema['patternProperties']));
+    const patterns = this.#entries(schema['patternProperties']);
     let fits = true;
     const look = (name: string, inner: unknown): boolean => {
       seen?.names.add(name);
@@ -419,7 +419,7 @@ class Evaluation {
   #fitsDependencies(schema: JsonSchema, value: Values, seen: Seen | undefined): boolean {
     let fits = true;
     for (const keyword of ['dependentRequired', 'dependentSchemas', 'dependencies']) {
-      for (const [name, needs] of Object.entries(objectOf(schema[keyword]))) {
+      for (const [name, needs] of this.#entries(schema[keyword])) {
         if (!Object.hasOwn(value, name)) continue;
         const result = Array.isArray(needs) ? this.#hasAll(needs, value) : this.#fits(needs, value, seen);
         fits = result && fits;
@@ -489,6 +489,7 @@ class Evaluation {
     seen: Seen,
   ): boolean {
     let fits = true;
+    this.#step(seen.places.size + seen.names.size);
     if (Array.isArray(value) && unevaluatedItems !== undefined && !seen.allPlaces) {
       for (const [i, item] of value.entries())
         if (!seen.places.has(i))
@@ -516,6 +517,7 @@ class Evaluation {
     const inner = newSeen();
     const fits = look(inner);
     if (fits) {
+      this.#step(inner.names.size + inner.places.size);
       for (const name of inner.names) seen.names.add(name);
       for (const place of inner.places) seen.places.add(place);
       seen.allNames ||= inner.allNames;
@@ -541,9 +543,17 @@ class Evaluation {
   }
 
   /** Notes what is wrong here. */
-  #no(problem: string): false {
-    if (this.#silence === 0) this.#note(`${formatPath(this.#path) || 'arguments'}: ${problem}`);
+  #no(problem: string | (() => string)): false {
+    if (this.#silence > 0) return false;
+    for (const part of this.#path) if (typeof part === 'string') this.#read(part);
+    const text = typeof problem === 'string' ? problem : problem();
+    this.#note(`${formatPath(this.#path) || 'arguments'}: ${text}`);
     return false;
+  }
+
+  /** A value of the schema in a message, which callers read. */
+  #shown(value: unknown): string {
+    return cutToCodePoints(this.#read(JSON.stringify(value)), 1_000);
   }
 
   #note(problem: Problem): void {
@@ -556,10 +566,29 @@ class Evaluation {
     if (this.#steps < 0) throw new TooManySteps();
   }
 
+  /** Characters are steps, too: 64 of them are about one. */
+  #read(text: string): string {
+    this.#step(text.length / 64);
+    return text;
+  }
+
+  #entries(value: unknown): readonly (readonly [string, unknown])[] {
+    const members = objectOf(value);
+    let entries = entriesOf.get(members);
+    if (entries === undefined) entriesOf.set(members, (entries = Object.entries(members)));
+    this.#step(entries.length);
+    return entries;
+  }
+
+  #codePoints(text: string): number {
+    return codePoints(this.#read(text));
+  }
+
   #matches(source: string, text: string): boolean {
-    const pattern = patternOf(source);
+    this.#step();
+    this.#read(text);
+    const pattern = patternOf(source, () => this.#step(100 + source.length));
     if (pattern === undefined) return true;
-    this.#step(1 + text.length / 64);
     this.#patternCost += text.length * text.length;
     if (!this.#isTimed && (pattern.mayBranch || this.#patternCost > maxPatternCost)) throw new NeedsTime();
     return pattern.expression.test(text);
@@ -575,15 +604,17 @@ class Evaluation {
   #canonical(value: unknown): string {
     this.#step();
     if (Array.isArray(value)) return `[${value.map((item) => this.#canonical(item)).join(',')}]`;
+    if (typeof value === 'string') this.#read(value);
     if (!isSchema(value)) return JSON.stringify(value);
     const members = Object.keys(value)
       .sort()
-      .map((key) => `${JSON.stringify(key)}:${this.#canonical(value[key])}`);
+      .map((key) => `${JSON.stringify(this.#read(key))}:${this.#canonical(value[key])}`);
     return `{${members.join(',')}}`;
   }
 
   #equal(one: unknown, other: unknown): boolean {
     this.#step();
+    if (typeof one === 'string' && typeof other === 'string' && one.length === other.length) this.#read(one);
     if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null)
       return one === other;
     return this.#canonical(one) === this.#canonical(other);
@@ -608,9 +639,17 @@ function limit(bound: unknown, fits: (bound: number) => boolean, sign: string): 
   return typeof bound !== 'number' || fits(bound) ? undefined : `must be ${sign} ${bound}`;
 }
 
+/** Between whole numbers exactly; 0.3 counts as a multiple of 0.1, since few decimals are exact. */
 function isMultiple(value: number, step: number): boolean {
+  if (value % step === 0) return true;
+  if (Number.isInteger(value) && Number.isInteger(step)) return false;
   const times = value / step;
-  return Number.isFinite(times) && Math.abs(times - Math.round(times)) <= 1e-9 * Math.max(1, Math.abs(times));
+  const error = 4 * Number.EPSILON * Math.abs(times);
+  return error < 0.25 && Math.abs(times - Math.round(times)) <= error;
+}
+
+function hasAddresses(root: JsonSchema): boolean {
+  return (JSON.stringify(root).match(/"\$id"/g)?.length ?? 0) > (Object.hasOwn(root, '$id') ? 1 : 0);
 }
 
 function isCount(value: unknown): value is number {
@@ -622,11 +661,6 @@ function codePoints(text: string): number {
   for (let i = 0; i < text.length - 1; i++)
     if ((text.charCodeAt(i) & 0xfc00) === 0xd800 && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) count--;
   return count;
-}
-
-/** A value of the schema in a message, which callers read. */
-function shown(value: unknown): string {
-  return cutToCodePoints(JSON.stringify(value), 1_000);
 }
 
 function objectOf(value: unknown): Values {
