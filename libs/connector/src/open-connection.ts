@@ -29,6 +29,9 @@ export interface Deployment {
   readonly log: Log;
 }
 
+/** What may stand around a result: its envelope, and progress on its stream. */
+const envelopeBytes = 1024 * 1024;
+
 const headersShape = z.record(z.string(), z.string());
 
 /** Gives the headers of one caller (BEHAVIOURS 121). It is asked at each connect and before each call; what it throws is logged and not shown. */
@@ -92,6 +95,8 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
         allowPrivate: http.allowPrivate === true,
       },
       connectTimeoutMs,
+      // A result is cut to what is kept; what is twice as long is not read to be cut.
+      maxAnswerBytes: 2 * settings.rules.maxResultBytes + envelopeBytes,
       clientVersion: version,
       log,
       signal,

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { describe, expect, test } from '@jest/globals';
-import { BodyFault, readEvents, readText, type ServerEvent } from './http-body.js';
+import { BodyFault, bytesUpTo, readEvents, readText, type ServerEvent } from './http-body.js';
 
 const bodyOf = (...chunks: (string | Buffer)[]): Readable =>
   Readable.from(chunks.map((chunk) => Buffer.from(chunk)));
@@ -11,7 +11,7 @@ async function eventsOf(
   maxEvent?: number,
 ): Promise<ServerEvent[]> {
   const events = [];
-  for await (const event of readEvents(bodyOf(...chunks), { left }, maxEvent)) events.push(event);
+  for await (const event of readEvents(bodyOf(...chunks), bytesUpTo(left), maxEvent)) events.push(event);
   return events;
 }
 
@@ -71,13 +71,15 @@ describe('a body is no answer', () => {
 
   test('when it is no UTF-8', async () => {
     await expect(eventsOf([bad])).rejects.toThrow(BodyFault);
-    await expect(readText(bodyOf(bad), { left: 100 })).rejects.toThrow(BodyFault);
-    await expect(readText(bodyOf(Buffer.from('é').subarray(0, 1)), { left: 100 })).rejects.toThrow(BodyFault);
+    await expect(readText(bodyOf(bad), bytesUpTo(100))).rejects.toThrow(BodyFault);
+    await expect(readText(bodyOf(Buffer.from('é').subarray(0, 1)), bytesUpTo(100))).rejects.toThrow(
+      BodyFault,
+    );
   });
 
   test('when it is larger than the budget', async () => {
-    expect(await readText(bodyOf('12345', '67890'), { left: 10 })).toBe('1234567890');
-    await expect(readText(bodyOf('12345', '678901'), { left: 10 })).rejects.toThrow('size limit');
+    expect(await readText(bodyOf('12345', '67890'), bytesUpTo(10))).toBe('1234567890');
+    await expect(readText(bodyOf('12345', '678901'), bytesUpTo(10))).rejects.toThrow('size limit');
   });
 
   test('when a stream says nothing without an end', async () => {
@@ -87,7 +89,7 @@ describe('a body is no answer', () => {
       })(),
     );
     const read = async (): Promise<void> => {
-      for await (const event of readEvents(endless, { left: 100_000 })) expect(event).toBeUndefined();
+      for await (const event of readEvents(endless, bytesUpTo(100_000))) expect(event).toBeUndefined();
     };
     await expect(read()).rejects.toThrow('size limit');
   });

@@ -8,14 +8,29 @@ export class BodyFault extends Error {
 
 /** How many bytes may still be read; several bodies can share one. */
 export interface ByteBudget {
-  left: number;
+  readonly left: number;
+  /** @throws BodyFault over the limit */
+  take(bytes: number): void;
+}
+
+/** A limit for one body alone. */
+export function bytesUpTo(max: number): ByteBudget {
+  let left = max;
+  return {
+    get left() {
+      return left;
+    },
+    take(bytes) {
+      left -= bytes;
+      if (left < 0) throw new BodyFault('the answer is over the size limit');
+    },
+  };
 }
 
 /** Bytes of a body as they come, while the budget lasts. */
 async function* bounded(body: Readable, budget: ByteBudget): AsyncGenerator<Buffer> {
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    budget.left -= chunk.length;
-    if (budget.left < 0) throw new BodyFault('the answer is over the size limit');
+    budget.take(chunk.length);
     yield chunk;
   }
 }

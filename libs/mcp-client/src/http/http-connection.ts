@@ -40,7 +40,7 @@ export interface HttpOptions {
   /** The version of ours that servers are told. */
   readonly clientVersion: string;
   readonly log: Log;
-  /** Body bytes of one answer, everything on its stream included; 64 MiB when omitted. */
+  /** Body bytes of the answer to a call, everything on its stream included; 64 MiB when omitted. */
   readonly maxAnswerBytes?: number;
   /** Before the stream of changes is opened again, doubling; 1 s when omitted. */
   readonly listenBackoffMs?: number;
@@ -55,6 +55,8 @@ export type HttpConnection = Connection & {
 };
 
 const defaultMaxAnswerBytes = 64 * 1024 * 1024;
+/** One page of a list; all definitions of a server may take 8 MiB. */
+const maxListingBytes = 16 * 1024 * 1024;
 const farewellMs = 2_000;
 
 /**
@@ -215,7 +217,7 @@ export class PeerConnection implements HttpConnection {
       id,
       method: 'tools/list',
       text,
-      maxBytes: this.#maxBytes,
+      maxBytes: maxListingBytes,
       follow: 'all',
       signal: AbortSignal.any([signal, this.#way.closing.signal]),
     });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { Agent } from 'undici';
 import { reset } from '../../../../test/servers/index.js';
 import { exchange, type HttpAnswer, type HttpRequest } from './http-exchange.js';
-import { readText } from './http-body.js';
+import { bytesUpTo, readText } from './http-body.js';
 
 const agents: Agent[] = [];
 const servers: Server[] = [];
@@ -54,7 +54,7 @@ function post(
   return { answer, isSent: () => isSent };
 }
 
-const textOf = async ({ body }: HttpAnswer): Promise<string> => readText(body, { left: 1_000 });
+const textOf = async ({ body }: HttpAnswer): Promise<string> => readText(body, bytesUpTo(1_000));
 
 /** Resolves when the socket has received what matches. */
 function received(socket: Socket, pattern: RegExp): Promise<string> {
@@ -223,7 +223,7 @@ test('the signal ends the reading of a body, and the connection', async () => {
   });
   const control = new AbortController();
   const { body } = await post(url, { signal: control.signal }).answer;
-  const reading = readText(body, { left: 1_000 });
+  const reading = readText(body, bytesUpTo(1_000));
   control.abort(new Error('enough'));
   await expect(reading).rejects.toThrow('enough');
   await closed.promise;

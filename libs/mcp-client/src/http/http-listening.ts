@@ -1,7 +1,7 @@
 import type { Log } from '@holdfast/run';
 import { setTimeout as delay } from 'node:timers/promises';
 import { modernMeta, type Era } from '../era.js';
-import { discard, readEvents } from './http-body.js';
+import { bytesUpTo, discard, readEvents } from './http-body.js';
 import { mediaType, type HttpPeer } from './http-peer.js';
 import type { WireAnswer } from './http-wire.js';
 import { writeMessage } from '../json-rpc.js';
@@ -84,7 +84,7 @@ async function read(
   let lastId = before;
   try {
     // As long as it likes in all: only one event is bounded.
-    for await (const event of readEvents(body, { left: Infinity }, maxEvent)) {
+    for await (const event of readEvents(body, bytesUpTo(Infinity), maxEvent)) {
       lastId = event.lastId ?? lastId;
       for (const message of peer.readEvent(event)) peer.receive(message);
     }

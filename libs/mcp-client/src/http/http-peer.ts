@@ -3,7 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Progress } from '@holdfast/run';
 import type { Era } from '../era.js';
 import { headerValue } from './header-value.js';
-import { BodyFault, discard, readEvents, readText, type ByteBudget, type ServerEvent } from './http-body.js';
+import { AnswerBudget, checkValues } from './answer-budget.js';
+import { BodyFault, bytesUpTo, discard, readEvents, readText, type ServerEvent } from './http-body.js';
 import type { HttpWire, WireAnswer, WireRequest } from './http-wire.js';
 import {
   ourId,
@@ -142,15 +143,17 @@ export class HttpPeer {
       headers: { ...headers, ...this.headers(method, name), ...jsonBody },
       body: text,
     });
+    const budget = new AnswerBudget(maxBytes);
     try {
       if (answer.status < 200 || answer.status >= 300) return await readRefusal(answer);
-      const found = await this.#readAnswer(answer, id, maxBytes, request.signal);
+      const found = await this.#readAnswer(answer, id, budget, request.signal);
       return found.kind === 'broken'
         ? found
         : { kind: 'answer', answer: found, headers: answer.headers, url: answer.url };
     } catch (error) {
       return broken(error instanceof BodyFault ? error.message : 'the answer broke off');
     } finally {
+      budget.release();
       discard(answer.body);
     }
   }
@@ -260,10 +263,9 @@ export class HttpPeer {
   async #readAnswer(
     answer: WireAnswer,
     id: number,
-    maxBytes: number,
+    budget: AnswerBudget,
     signal: AbortSignal,
   ): Promise<RpcAnswer> {
-    const budget = { left: maxBytes };
     const encoding = answer.headers['content-encoding'];
     if (encoding !== undefined && encoding !== 'identity') return broken('the answer is compressed, unasked');
     switch (mediaType(answer)) {
@@ -283,7 +285,7 @@ export class HttpPeer {
   async #readStream(
     first: WireAnswer,
     id: number,
-    budget: ByteBudget,
+    budget: AnswerBudget,
     signal: AbortSignal,
   ): Promise<RpcAnswer> {
     let stream: WireAnswer | undefined = first;
@@ -295,7 +297,9 @@ export class HttpPeer {
           for await (const event of readEvents(stream.body, budget)) {
             lastId = event.lastId ?? lastId;
             retryMs = event.retryMs ?? retryMs;
+            checkValues(event.data);
             const found = this.#find(this.readEvent(event), id);
+            budget.release();
             if (found !== undefined) return found;
           }
         }
@@ -346,6 +350,7 @@ export function mediaType({ headers }: { readonly headers: IncomingHttpHeaders }
 }
 
 function readJson(text: string): readonly RpcMessage[] {
+  checkValues(text);
   try {
     return readMessages(text);
   } catch (cause) {
@@ -361,7 +366,7 @@ export async function readRefusal({ status, headers, body, elsewhere }: WireAnsw
   const refusal = { kind: 'status', status, headers, ...(elsewhere !== undefined && { elsewhere }) } as const;
   const patience = setTimeout(() => body.destroy(), refusalMs);
   try {
-    const text = await readText(body, { left: maxSmallAnswerBytes });
+    const text = await readText(body, bytesUpTo(maxSmallAnswerBytes));
     const error = readError(text);
     const isAboutSession = /session|not initiali[sz]ed/i.test(text);
     return { ...refusal, ...(error !== undefined && { error }), isAboutSession };

@@ -1,6 +1,6 @@
 import type { AddressGuard } from './address-guard.js';
 import { ConnectionFault } from '../connection.js';
-import { discard, readEvents } from './http-body.js';
+import { bytesUpTo, discard, readEvents } from './http-body.js';
 import { refusedFault, thrownFault } from './http-fault.js';
 import {
   HttpPeer,
@@ -104,7 +104,7 @@ export class LegacySsePeer extends HttpPeer {
 
   async #read({ body }: WireAnswer, maxEvent: number, endpoint: PromiseWithResolvers<string>): Promise<void> {
     try {
-      for await (const event of readEvents(body, { left: Infinity }, maxEvent)) {
+      for await (const event of readEvents(body, bytesUpTo(Infinity), maxEvent)) {
         if (event.type === 'endpoint') endpoint.resolve(event.data);
         for (const message of this.readEvent(event)) {
           const asked = message.kind === 'answer' ? this.#askedBy(ourId(message.id)) : undefined;
