@@ -517,7 +517,7 @@ describe('the era', () => {
     upstream.faults.push({ on: 'initialize', do: { kind: 'raw', body: `"${'x'.repeat(300_000)}"` } });
     expect(await faultOf(upstream.url)).toMatchObject({
       code: 'protocol',
-      message: '127.0.0.1: the answer is over the size limit',
+      message: '127.0.0.1: the answer is over the size limit (262144 bytes)',
     });
   });
 });
