@@ -93,3 +93,16 @@ describe('G07: a tool with a flaw in its schema is served without the flaw', () 
     expect(flaws[0]).toBe('properties.p0.pattern is not a pattern that can be read');
   });
 });
+
+test.each<[string, JsonSchema, unknown, unknown]>([
+  ['not', { not: { type: 'any' } }, 'x', undefined],
+  ['not, deep in it', { not: { properties: { a: { pattern: '(?i)^x' } } } }, { a: 1 }, undefined],
+  ['if', { if: { pattern: '(?i)^x' }, then: false }, 'y', undefined],
+  ['a branch of oneOf', { oneOf: [{ pattern: '(?i)^x' }, { pattern: '^y' }] }, 'y', undefined],
+  ['not, in an annotation', { not: { type: 'string', title: null } }, 1, 'x'],
+  ['oneOf, as a flag of draft-04', { oneOf: [{ minimum: 2, exclusiveMinimum: true }, { maximum: 2 }] }, 2, 'x'],
+])('G07: a flaw in %s makes nothing stricter', (_title, schema, fitting, unfitting) => {
+  const check = compileSchema(withoutFlaws(schema).schema);
+  expect(check(fitting)).toEqual([]);
+  if (unfitting !== undefined) expect(check(unfitting)).not.toEqual([]);
+}); // prettier-ignore

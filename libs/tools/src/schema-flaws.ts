@@ -38,12 +38,21 @@ type Report = (path: Path, why: string) => void;
 /** What takes the place of a value; undefined takes the keyword out. */
 type Rule = (value: unknown, path: Path, schema: JsonSchema) => unknown;
 
+/** Keywords that decide nothing. */
+const annotations: readonly string[] = [
+  ...['title', 'description', '$comment', 'format', 'contentEncoding', 'contentMediaType', 'examples'],
+  ...['deprecated', 'readOnly', 'writeOnly', '$vocabulary', 'id', '$schema'],
+];
 const types = ['string', 'number', 'integer', 'boolean', 'null', 'array', 'object'];
 
 class Repair {
   readonly #resolve: Resolve;
   readonly #isOld: boolean;
   readonly #report: Report;
+  /** How often something was taken out. */
+  #losses = 0;
+  /** Schemas with less in a branch of `oneOf` than was written: what fits another branch would fit two. */
+  readonly #weakened = new Set<JsonSchema>();
 
   constructor(resolve: Resolve, isOld: boolean, report: Report) {
     this.#resolve = resolve;
@@ -66,6 +75,10 @@ class Repair {
   /** What is written another way because of what stands beside it. */
   #rewritten(original: JsonSchema, repaired: Record<string, unknown>): JsonSchema {
     const result = { ...repaired };
+    if (this.#weakened.has(original)) {
+      if (result['oneOf'] !== undefined) result['anyOf'] ??= result['oneOf'];
+      delete result['oneOf'];
+    }
     for (const [flag, bound] of [
       ['exclusiveMinimum', 'minimum'],
       ['exclusiveMaximum', 'maximum'],
@@ -143,11 +156,19 @@ class Repair {
           'unevaluatedItems',
           'contains',
         ],
-        ...['propertyNames', 'not', 'if', 'then', 'else', 'contentSchema'],
+        ...['propertyNames', 'then', 'else', 'contentSchema'],
       ],
       (value, path) => this.#inner(value, path),
     ),
-    ...this.#by(['allOf', 'anyOf', 'oneOf'], (value, path) => this.#branches(value, path)),
+    // With less in it, the one would refuse more, and the other decide another way.
+    ...this.#by(['not', 'if'], (value, path) => this.#whole(() => this.#inner(value, path))),
+    ...this.#by(['allOf', 'anyOf'], (value, path) => this.#branches(value, path)),
+    oneOf: (value, path, schema) => {
+      const losses = this.#losses;
+      const branches = this.#branches(value, path);
+      if (this.#losses !== losses) this.#weakened.add(schema);
+      return branches;
+    },
     ...this.#by(['exclusiveMinimum', 'exclusiveMaximum'], (value, path, schema) =>
       this.#exclusive(value, path, schema),
     ),
@@ -180,8 +201,16 @@ class Repair {
   };
 
   #out(path: Path, why: string): undefined {
+    if (!annotations.includes(path.at(-1)!)) this.#losses++;
     this.#report(path, why);
     return undefined;
+  }
+
+  /** What `repair` returns where it took nothing out. */
+  #whole(repair: () => unknown): unknown {
+    const losses = this.#losses;
+    const repaired = repair();
+    return this.#losses === losses ? repaired : undefined;
   }
 
   #by(keywords: readonly string[], rule: Rule): Record<string, Rule> {
@@ -208,7 +237,7 @@ class Repair {
   #inner(value: unknown, path: Path, instead?: JsonSchema): unknown {
     if (isSchema(value)) return this.schema(value, path);
     if (isBoolean(value)) return value;
-    this.#report(path, 'is not a schema');
+    this.#out(path, 'is not a schema');
     return instead;
   }
 
@@ -233,7 +262,9 @@ class Repair {
     if (Number.isFinite(value)) return value;
     const bound = path.at(-1) === 'exclusiveMinimum' ? 'minimum' : 'maximum';
     const isDraft4 = isBoolean(value) && (!value || Number.isFinite(schema[bound]));
-    return this.#out(path, isDraft4 ? 'is a flag of draft-04, and is listed as a number' : 'is not a number');
+    if (!isDraft4) return this.#out(path, 'is not a number');
+    this.#report(path, 'is a flag of draft-04, and is listed as a number');
+    return undefined;
   }
 
   #names(value: unknown, path: Path): unknown {
@@ -251,13 +282,11 @@ class Repair {
     );
     const isSame = known.length === given.length && known.every((type, i) => type === given[i]);
     if (isSame && given.length > 0) return value;
-    this.#report(path, 'is not a type, or has what is none');
+    const why = 'is not a type, or has what is none';
     // With one type unknown there is no telling what else is meant.
-    return known.length === 0 || known.length < new Set(given).size
-      ? undefined
-      : Array.isArray(value)
-        ? known
-        : known[0];
+    if (known.length === 0 || known.length < new Set(given).size) return this.#out(path, why);
+    this.#report(path, why);
+    return Array.isArray(value) ? known : known[0];
   }
 
   #choices(value: unknown, path: Path): unknown {
