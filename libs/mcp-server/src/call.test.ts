@@ -436,6 +436,12 @@ describe.each(eras)('on the %s era', (era) => {
         expect(result._meta?.['holdfast/error']).toMatchObject({ name: 'InternalError', outcome: 'unknown' });
       }
       expect(gateway.log.map(({ level }) => level)).toEqual(['error']);
+      // G40: the answer and the line have a reference in common.
+      const error = era === 'modern' ? resultOf(answer)._meta?.['holdfast/error'] : undefined;
+      const reference = answer.headers['x-request-id'] ?? (error as unknown as { data: { reference: string } }).data.reference;
+      expect(gateway.log[0]!.fields).toMatchObject({ reference, method: 'tools/call', tool: 'work' });
+      expect(gateway.log[0]!.fields).toHaveProperty('requestId', JSON.stringify(answer.messages[0]!.id));
+      expect(JSON.stringify(gateway.log[0]!.fields)).not.toMatch(/desk|apikey/);
     }); // prettier-ignore
 
     test('while a call waits is waited out', async () => {

@@ -29,7 +29,8 @@ import type { Refusals } from './refusals.js';
 import { RunWatch } from './run-watch.js';
 import { Seals } from './seal.js';
 import { Sessions } from './sessions.js';
-import { errorMessage, faultOf, ProtocolRefusal, toRefusal } from './wire-errors.js';
+import { errorMessage, ProtocolRefusal } from './wire-errors.js';
+import { refusalOf } from './fault.js';
 
 export interface McpSettings extends CallSettings, CatalogueSettings, OriginRules {
   readonly maxBodyBytes: number;
@@ -161,11 +162,9 @@ export class McpEndpoint {
     try {
       await this.#admit({ req, res });
     } catch (error) {
-      const fault = faultOf(error);
       // A host that went away while it sent is nobody's fault, and nobody is there to be told.
-      if (req.destroyed && !req.complete && fault !== undefined) return;
-      if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
-      const refusal = toRefusal(error);
+      if (req.destroyed && !req.complete && !(error instanceof ProtocolRefusal)) return;
+      const refusal = refusalOf(error, this.#parts.log);
       // What is left of a body that is far too large is not read.
       if (refusal.status === 413) res.setHeader('Connection', 'close');
       sendRefusal(res, refusal);

@@ -43,10 +43,11 @@ export function sendRefusal(
   refusal: ProtocolRefusal,
   id: Parameters<typeof errorMessage>[0] = null,
 ): void {
-  const { status, retryAfterSeconds = status === 503 ? 5 : undefined } = refusal;
-  const headers: Record<string, string> =
-    retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) };
-  sendJson(res, status, errorMessage(id, refusal), headers);
+  const { status, reference, retryAfterSeconds = status === 503 ? 5 : undefined } = refusal;
+  sendJson(res, status, errorMessage(id, refusal), {
+    ...(retryAfterSeconds !== undefined && { 'Retry-After': String(retryAfterSeconds) }),
+    ...(reference !== undefined && { 'X-Request-Id': reference }),
+  });
 }
 
 /** A header that must be given once; two that differ cannot be obeyed. */

@@ -25,14 +25,13 @@ import type { Sessions } from './sessions.js';
 import { EventStream } from './sse.js';
 import {
   errorMessage,
-  faultOf,
   isRequestId,
   methodNotFound,
   ProtocolRefusal,
   resultMessage,
-  toRefusal,
   type RequestId,
 } from './wire-errors.js';
+import { refusalOf } from './fault.js';
 
 const versions: readonly string[] = legacyVersions;
 
@@ -114,9 +113,9 @@ export class LegacyLeg {
       }
       await this.#serve(message, session, principal, accepts, res);
     } catch (error) {
-      this.#logFault(error);
-      const refusal = toRefusal(error);
-      sendError(res, accepts, message.kind === 'request' ? message.id : null, refusal);
+      const request = message.kind === 'request' ? message : undefined;
+      const refusal = refusalOf(error, this.#parts.log, { ...(request && { request }) });
+      sendError(res, accepts, request?.id ?? null, refusal);
     }
   }
 
@@ -224,9 +223,9 @@ export class LegacyLeg {
       if (error instanceof HostGone) return stream === undefined ? sendEmpty(res, 202) : stream.drop();
       // The id of the event that opens the stream is all that the host needs to take it up elsewhere.
       if (error instanceof HandedOver) return open(accepted!).leave();
-      if (stream === undefined) throw error;
-      this.#logFault(error);
-      stream.finish(errorMessage(id, toRefusal(error)));
+      const refusal = refusalOf(error, this.#parts.log, { request, runId: accepted?.id });
+      if (stream === undefined) sendError(res, accepts, id, refusal);
+      else stream.finish(errorMessage(id, refusal));
     } finally {
       clearTimeout(patience);
       host.answered();
@@ -263,8 +262,7 @@ export class LegacyLeg {
     } catch (error) {
       if (error instanceof HostGone) return stream.drop();
       if (error instanceof HandedOver) return stream.leave();
-      this.#logFault(error);
-      stream.finish(errorMessage(requestId, toRefusal(error)));
+      stream.finish(errorMessage(requestId, refusalOf(error, this.#parts.log, { runId: run.id })));
     } finally {
       host.answered();
     }
@@ -350,11 +348,6 @@ export class LegacyLeg {
         stream.end();
       },
     };
-  }
-
-  #logFault(error: unknown): void {
-    const fault = faultOf(error);
-    if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
   }
 }
 

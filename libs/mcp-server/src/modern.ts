@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isUtf8 } from 'node:buffer';
 import { codes, metaKeys, modernVersion } from '@holdfast/protocol';
-import { readTraceContext, writeJson, type Log, type Principal } from '@holdfast/run';
+import { readTraceContext, writeJson, type Log, type Principal, type RunId } from '@holdfast/run';
 import { sendError, sendMessage } from './answer.js';
 import { callOf, HandedOver, HostGone, type Calls, type Sender } from './call.js';
 import { modernResult, type CallAnswer } from './call-result.js';
@@ -23,14 +23,13 @@ import type { Seals } from './seal.js';
 import { EventStream } from './sse.js';
 import {
   errorMessage,
-  faultOf,
   internalError,
   methodNotFound,
   ProtocolRefusal,
   resultMessage,
-  toRefusal,
   type RequestId,
 } from './wire-errors.js';
+import { refusalOf } from './fault.js';
 
 const { protocolVersion: versionKey, clientCapabilities: capabilitiesKey } = metaKeys;
 const modernVersions: readonly string[] = [modernVersion];
@@ -173,7 +172,14 @@ async function callTool(
   sender: Sender,
 ): Promise<string> {
   const { principal } = sender;
-  const call = callOf(request, sender);
+  let runId: RunId | undefined;
+  const call = callOf(request, {
+    ...sender,
+    onRun: (run) => {
+      runId = run.id;
+      sender.onRun?.(run);
+    },
+  });
   const handed = handedBy(request.params['requestState'], seals, principal);
   let answer: CallAnswer;
   try {
@@ -185,12 +191,16 @@ async function callTool(
         type: 'input_required',
       });
     }
-    const fault = faultOf(error);
-    if (fault === undefined || fault instanceof HostGone) throw error;
-    log.error({ err: fault }, 'call failed');
+    if (error instanceof ProtocolRefusal || error instanceof HostGone) throw error;
+    const { reference } = refusalOf(error, log, { request, runId });
     // It may have been accepted: only a token makes a second call the same one.
     const retryable = call.meta?.['idempotency_key'] !== undefined;
-    const facts = { name: 'InternalError', message: internalError, outcome: 'unknown' } as const;
+    const facts = {
+      name: 'InternalError',
+      message: internalError,
+      outcome: 'unknown',
+      data: { reference },
+    } as const;
     answer = calls.failed(call.name, { ...facts, retryable });
   }
   return modernResult(answer, serverInfo);
@@ -299,9 +309,8 @@ export class ModernLeg {
       if (message.method === 'subscriptions/listen') this.#listen(message, res);
       else await this.#answer(message, principal, accepts, res);
     } catch (error) {
-      this.#refuse(error, (refusal) =>
-        sendError(res, accepts, message.kind === 'request' ? message.id : null, refusal),
-      );
+      const request = message.kind === 'request' ? message : undefined;
+      this.#refuse(error, request, (refusal) => sendError(res, accepts, request?.id ?? null, refusal));
     }
   }
 
@@ -342,7 +351,7 @@ export class ModernLeg {
       else stream.send(message);
     } catch (error) {
       if (stream === undefined) throw error;
-      this.#refuse(error, (refusal) => stream!.send(errorMessage(id, refusal)));
+      this.#refuse(error, request, (refusal) => stream!.send(errorMessage(id, refusal)));
     } finally {
       clearTimeout(patience);
       stream?.end();
@@ -361,11 +370,9 @@ export class ModernLeg {
     onClose(res, () => this.#listening.delete(stream));
   }
 
-  #refuse(error: unknown, send: (refusal: ProtocolRefusal) => void): void {
+  #refuse(error: unknown, request: HostRequest | undefined, send: (refusal: ProtocolRefusal) => void): void {
     if (error instanceof HostGone) return;
-    const fault = faultOf(error);
-    if (fault !== undefined) this.#parts.log.error({ err: fault }, 'request failed');
-    send(toRefusal(error));
+    send(refusalOf(error, this.#parts.log, { ...(request && { request }) }));
   }
 }
 

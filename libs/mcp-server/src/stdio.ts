@@ -8,7 +8,8 @@ import { answerLegacy, toolsChanged } from './legacy.js';
 import { parseMessage, progressTokenOf, readMessage, type HostRequest, type Params } from './message.js';
 import { answerModern, checkEnvelope, hasEnvelope, Subscription, type ModernParts } from './modern.js';
 import { progressMessage } from './progress.js';
-import { errorMessage, faultOf, ProtocolRefusal, resultMessage, toRefusal } from './wire-errors.js';
+import { errorMessage, ProtocolRefusal, resultMessage } from './wire-errors.js';
+import { refusalOf } from './fault.js';
 
 /**
  * Serves one host over a pair of streams, both eras, nobody authenticated (BEHAVIOURS 64, 68). Each
@@ -90,7 +91,7 @@ class StdioHost {
       if (message.kind === 'request') void this.#serve(message);
       else if (message.kind === 'notification') this.#note(message.method, message.params);
     } catch (error) {
-      this.#write(errorMessage(null, toRefusal(error)));
+      this.#write(errorMessage(null, refusalOf(error, this.#parts.log)));
     }
   }
 
@@ -119,10 +120,7 @@ class StdioHost {
       const json = await this.#answer(request, write, gone.signal);
       write(resultMessage(id, json));
     } catch (error) {
-      const fault = faultOf(error);
-      if (fault !== undefined && !gone.signal.aborted)
-        this.#parts.log.error({ err: fault }, 'request failed');
-      write(errorMessage(id, toRefusal(error)));
+      if (!gone.signal.aborted) write(errorMessage(id, refusalOf(error, this.#parts.log, { request })));
     } finally {
       if (this.#waiting.get(key) === gone) this.#settle(key);
     }

@@ -14,6 +14,8 @@ export class ProtocolRefusal extends Error {
   readonly data: object | undefined;
   /** When the same request may be accepted. */
   readonly retryAfterSeconds: number | undefined;
+  /** Of a fault of ours: what the answer and its line in the log have in common. */
+  readonly reference: string | undefined;
 
   /** @param status of the HTTP answer, where it is not carried on a stream */
   constructor(
@@ -23,13 +25,15 @@ export class ProtocolRefusal extends Error {
       status = 200,
       data,
       retryAfterSeconds,
-    }: { status?: number; data?: object; retryAfterSeconds?: number } = {},
+      reference,
+    }: { status?: number; data?: object; retryAfterSeconds?: number; reference?: string } = {},
   ) {
     super(message);
     this.code = code;
     this.status = status;
     this.data = data;
     this.retryAfterSeconds = retryAfterSeconds;
+    this.reference = reference;
   }
 }
 
