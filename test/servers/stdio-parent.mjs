@@ -1,6 +1,6 @@
 /**
  * A process that starts the child on its command line as an upstream server, writes
- * `[group id, watchdog's process id]` on one line, with SHOW set also what the child writes, and then does
+ * `[group id, watchdog's process id]` on one line, with SHOW set also what the child writes, with HIDE set after hiding its environment, and then does
  * nothing until it is killed.
  */
 import { registerHooks } from 'node:module';
@@ -20,6 +20,11 @@ registerHooks({
 const { startChild } = await import(fileURLToPath(new URL('mcp-client/src/stdio/child-process.ts', libs)));
 const { ChildGuard } = await import(fileURLToPath(new URL('mcp-client/src/stdio/child-guard.ts', libs)));
 
+const { hideEnvironment } = await import(
+  fileURLToPath(new URL('mcp-client/src/stdio/hide-environment.ts', libs))
+);
+
+if (process.env.HIDE) console.log(hideEnvironment(), process.env.HIDE);
 const [command, ...args] = process.argv.slice(2);
 const guard = new ChildGuard({ log: console });
 const child = await startChild({

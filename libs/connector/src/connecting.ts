@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ChildGuard } from '@holdfast/mcp-client';
-import type { Environment, Health, Metrics } from '@holdfast/ops';
+import { ChildGuard, hideEnvironment } from '@holdfast/mcp-client';
+import { ConfigError, type Environment, type Health, type Metrics } from '@holdfast/ops';
 import type { Log } from '@holdfast/run';
 import type { Store } from '@holdfast/store';
 import { Connector } from './connector.js';
@@ -31,6 +31,20 @@ export class Connecting {
 
   constructor(parts: ConnectingParts) {
     this.#parts = parts;
+    const { settings, log } = parts;
+    const isRoot = process.getuid?.() === 0;
+    if (settings.stdioUid !== undefined && !isRoot) {
+      const message = 'needs a process of root, which may start others as another user; unset it';
+      throw new ConfigError([{ variable: 'HOLDFAST_STDIO_UID', message }]);
+    }
+    if (settings.stdioEnabled) {
+      if (!hideEnvironment()) log.info({}, 'servers over stdio may read our environment from /proc');
+      if (isRoot && settings.stdioUid === undefined)
+        log.info(
+          {},
+          'servers over stdio run as root, as this process does; HOLDFAST_STDIO_UID gives them users',
+        );
+    }
     this.#children = new ChildGuard(parts);
     this.#ready = parts.health.condition('servers');
   }
@@ -66,6 +80,7 @@ export class Connecting {
           ...(settings.envAllow !== undefined && { allowedPrefixes: settings.envAllow }),
         },
         children: this.#children,
+        ...(settings.stdioUid !== undefined && { firstUserId: settings.stdioUid }),
         version,
         log,
       }),

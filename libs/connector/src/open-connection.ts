@@ -24,6 +24,8 @@ export interface Deployment {
   readonly guard: Omit<GuardSettings, 'allowedHosts' | 'allowPrivate'>;
   readonly placeholders: PlaceholderValues;
   readonly children: ChildGuard;
+  /** The user of the first server over stdio, the next ones counting up; undefined: our own. */
+  readonly firstUserId?: number;
   /** The version of ours that servers are told. */
   readonly version: string;
   readonly log: Log;
@@ -51,6 +53,13 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
   const { guard, placeholders, children, version, log } = deployment;
   /** What each server spoke last time, for callers with connections of their own as well. */
   const eras = new Map<string, Era>();
+  const userIds = new Map<string, number>();
+  const userOf = (key: string): number | undefined => {
+    if (deployment.firstUserId === undefined) return undefined;
+    const userId = userIds.get(key) ?? deployment.firstUserId + userIds.size;
+    userIds.set(key, userId);
+    return userId;
+  };
   return async (settings, principal, signal) => {
     const { id, name, transport, connectTimeoutMs } = settings;
     const mask = new SecretMask();
@@ -58,9 +67,11 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
       const filled = await fillPlaceholders(name, transport, placeholders);
       mask.add(filled.secrets);
       mask.addWritten(filled.settings);
+      const userId = userOf(serverKey(id, transport));
       const connection = await maskingFaults(mask, () =>
         connectStdio({
           server: name,
+          ...(userId !== undefined && { userId }),
           settings: filled.settings,
           secrets: filled.secrets,
           environment: placeholders.environment,

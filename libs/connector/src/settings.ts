@@ -45,6 +45,13 @@ export const connectingSettings = {
     about: 'which calls of upstream tools need an approval; a server may set its own',
     default: 'guarded',
   }),
+  stdioUid: setting.integer('HOLDFAST_STDIO_UID', {
+    about:
+      'as root: user and group id of the first upstream over stdio, the next ones counting up; each has a user of its own',
+    defaultText: 'that of the process',
+    min: 1,
+    max: 4_000_000_000,
+  }),
   ownerLeaseMs: setting.duration('HOLDFAST_CONNECTOR_LEASE_MS', {
     about: 'within this time the servers of a silent connector go to another; renewed at a third of it',
     default: 15_000,

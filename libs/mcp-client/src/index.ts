@@ -13,5 +13,6 @@ export type { GuardSettings } from './http/address-guard.js';
 export { connectHttp } from './http/http-connection.js';
 export { connectLegacySse } from './http/legacy-sse-connection.js';
 export { ChildGuard } from './stdio/child-guard.js';
+export { hideEnvironment } from './stdio/hide-environment.js';
 export { connectStdio } from './stdio/stdio-connection.js';
 export type { StdioSettings } from './stdio/stdio-settings.js';

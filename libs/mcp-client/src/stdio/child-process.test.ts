@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -223,6 +223,56 @@ describe('what a child gets and shows', () => {
     await until(() => /total 0[\s\S]*\b2 ->/.test(shown));
     expect(shown).not.toContain('secret');
     expect(shown).not.toContain('hunter2');
+  });
+
+  test('G29: it reads no variable of ours from /proc, and we keep all of them', async () => {
+    const parent = fileURLToPath(new URL('../../../../test/servers/stdio-parent.mjs', import.meta.url));
+    const read = 'tr "\\0" "\\n" < /proc/$PPID/environ; echo done';
+    const open = spawn(
+      process.execPath,
+      ['--disable-warning=ExperimentalWarning', parent, '/bin/sh', '-c', read],
+      {
+        env: { SHOW: '1', HIDE: 'hunter2' },
+      },
+    );
+    afterTest(() => open.kill('SIGKILL'));
+    let shown = '';
+    open.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()));
+    await until(() => shown.endsWith('done\n'));
+    const [hidden, , ...environ] = shown.split('\n');
+    expect(hidden).toBe('true hunter2');
+    expect(environ.filter((line) => line !== '')).toEqual(['done']);
+  });
+
+  test('G29: it stands in an empty folder of its own, which goes with it', async () => {
+    const where = async () => {
+      const child = await start({
+        command: '/bin/sh',
+        args: ['-c', 'pwd; ls -A; echo x > left; read -r line'],
+      });
+      const folder = await new Promise<string>((resolve) => child.stdout.once('data', (text: Buffer) => resolve(text.toString()))); // prettier-ignore
+      return { child, folder };
+    };
+    const [one, other] = [await where(), await where()];
+    expect(one.folder).toMatch(/holdfast-child-\w+\n$/);
+    expect(one.folder).not.toBe(other.folder);
+    await one.child.stop();
+    await until(() => !existsSync(one.folder.trim()));
+    expect(existsSync(other.folder.trim())).toBe(true);
+  });
+
+  test('G29: it has a user of its own where this process may give it one', async () => {
+    const options = {
+      command: '/bin/sh',
+      args: ['-c', 'id -u; id -g; id -G; touch mine && ls'],
+      userId: 61_184,
+    };
+    if (process.getuid!() !== 0) return expect(start(options)).rejects.toThrow('cannot be started (EPERM)');
+    const child = await start(options);
+    let shown = '';
+    child.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()));
+    await child.ended;
+    expect(shown).toBe('61184\n61184\n61184\nmine\n');
   });
 
   test('G48: one that cleans up after SIGTERM is given the time', async () => {

@@ -1,5 +1,8 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { chown, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Environment } from '../environment.js';
 import { childEnvironment } from './child-environment.js';
 import { closedDescriptors } from './child-descriptors.js';
@@ -34,6 +37,8 @@ export interface ChildOptions {
   readonly environment: Environment;
   readonly guard: ChildGuard;
   readonly timings?: typeof childTimings;
+  /** A user and group of its own; needs root. */
+  readonly userId?: number;
 }
 
 /**
@@ -173,12 +178,14 @@ export class UpstreamChild {
  * @throws ConnectionFault naming the command when it cannot be started
  */
 export async function startChild(options: ChildOptions): Promise<UpstreamChild> {
-  const { server, settings, secrets, environment, guard } = options;
+  const { server, settings, secrets, environment, guard, userId } = options;
   const mask = maskerOf([...Object.values(settings.env), ...secretArguments(settings.args), ...secrets]);
   guard.start();
+  const folder = settings.cwd === undefined ? await makeFolder(userId) : undefined;
   try {
     const child = spawn(settings.command, settings.args, {
-      cwd: settings.cwd,
+      cwd: settings.cwd ?? folder,
+      ...(userId !== undefined && { uid: userId, gid: userId }),
       env: childEnvironment(settings, environment),
       stdio: ['pipe', 'pipe', 'pipe', ...closedDescriptors()],
       shell: false,
@@ -188,12 +195,27 @@ export async function startChild(options: ChildOptions): Promise<UpstreamChild> 
     }) as ChildProcessWithoutNullStreams;
     if (child.pid !== undefined) {
       guard.add(child.pid);
-      return new UpstreamChild(child, new StderrTail(mask), options);
+      const started = new UpstreamChild(child, new StderrTail(mask), options);
+      if (folder !== undefined) void started.ended.then(() => removeFolder(folder));
+      return started;
     }
     throw await new Promise<Error>((resolve) => child.once('error', resolve));
   } catch (error) {
+    if (folder !== undefined) await removeFolder(folder);
     throw new ConnectionFault('unreachable', `${server}: ${mask(whyNotStarted(settings, error))}`);
   }
+}
+
+/** An empty folder for a child that has no `cwd`: ours may be that of the store. It lives as long as the child. */
+async function makeFolder(userId: number | undefined): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-child-')).catch(() => '/');
+  if (userId !== undefined && folder !== '/') await chown(folder, userId, userId);
+  return folder;
+}
+
+async function removeFolder(folder: string): Promise<void> {
+  // What a process that left the group still writes may keep it.
+  if (folder !== '/') await rm(folder, { recursive: true, force: true }).catch(() => {});
 }
 
 function whyNotStarted({ command, cwd }: StdioSettings, error: unknown): string {
