@@ -113,13 +113,12 @@ test('times are told apart from 1 ms to 10 min, and a negative one is zero', asy
   });
 });
 
-test('F196 servers that come and go without end are counted together after the first thousand', async () => {
+test('F196 servers without end are counted together after the first thousand', async () => {
   const metrics = createMetrics();
   const connector = metrics.connector();
   for (let i = 0; i < 3_000; i++) {
     connector.called({ server: `server-${i}`, outcome: 'ran', seconds: 0.01 });
     connector.connected(`server-${i}`, true);
-    connector.connected(`server-${i}`, undefined);
   }
   connector.called({ server: 'server-7', outcome: 'ran', seconds: 0.01 });
   const calls = Object.entries(await samples(metrics)).filter(([name]) =>
@@ -130,6 +129,29 @@ test('F196 servers that come and go without end are counted together after the f
     'holdfast_upstream_calls_total{server="server-7",outcome="ran"}': 2,
     'holdfast_upstream_calls_total{server="other",outcome="ran"}': 2_000,
   });
+});
+
+test('G78: the series of a server that is removed vanish, and no others', async () => {
+  const metrics = createMetrics();
+  const connector = metrics.connector();
+  for (const server of ['gone', 'kept'])
+    for (const outcome of ['ran', 'refused', 'not_sent', 'unknown'] as const) {
+      connector.connected(server, true);
+      connector.called({ server, outcome, seconds: 0.01 });
+    }
+  const seriesOf = async (server: string) =>
+    Object.keys(await samples(metrics)).filter((name) => name.includes(`server="${server}"`));
+  const kept = (await seriesOf('kept')).length;
+  expect((await seriesOf('gone')).length).toBe(kept);
+  connector.connected('gone', undefined);
+  connector.connected('never-there', undefined);
+  expect(await seriesOf('gone')).toEqual([]);
+  expect(await seriesOf('kept')).toHaveLength(kept);
+  for (let i = 0; i < 3_000; i++) {
+    connector.connected(`server-${i}`, true);
+    connector.connected(`server-${i}`, undefined);
+  }
+  expect(await seriesOf('other')).toEqual([]);
 });
 
 test('every name of an error that a caller can see is a label of its own', async () => {

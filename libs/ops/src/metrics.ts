@@ -272,7 +272,15 @@ export function createMetrics({
       },
       connected(server, isConnected) {
         const name = nameOf(server);
-        if (isConnected === undefined) return connected.remove(name);
+        if (isConnected === undefined) {
+          connected.remove(name);
+          // What others share is not only its own.
+          if (name === OTHER) return;
+          callSeconds.remove(name);
+          for (const outcome of OUTCOMES) calls.remove({ server: name, outcome });
+          known.delete(server);
+          return;
+        }
         connected.set({ server: name }, isConnected ? 1 : 0);
         calls.inc({ server: name, outcome: 'unknown' satisfies CallOutcome }, 0);
       },
