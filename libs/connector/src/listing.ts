@@ -55,7 +55,8 @@ export async function listTools(
   let cursor: string | undefined;
   let pages = 0;
   let ttlMs = Infinity;
-  const tooLate = (): ConnectionFault => fail(`not done within ${limits.timeoutMs} ms (${pages} pages read)`);
+  const tooLate = (): ConnectionFault =>
+    fail(`not done within ${limits.timeoutMs} ms (${pages} pages read); raise connect_timeout`);
   do {
     const page = readPage(await pageOf(connection, cursor, patience, server, tooLate));
     if (typeof page === 'string') throw fail(`page ${pages + 1} ${page}`);

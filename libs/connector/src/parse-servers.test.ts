@@ -58,7 +58,7 @@ describe('an entry of the settings file', () => {
         maxResultBytes: 4 * 1024 * 1024,
         descriptionPrefix: true,
       },
-      connectTimeoutMs: 10_000,
+      connectTimeoutMs: 60_000,
       connectRetries: 3,
       connectBackoffMs: 500,
       maxToolPages: 100,
@@ -66,6 +66,14 @@ describe('an entry of the settings file', () => {
       placement: 'single',
       sessionScope: 'server',
     });
+  });
+
+  test('G44: a server over stdio has a minute to connect, one over HTTP ten seconds', () => {
+    const timeoutOf = (entry: object) => accepted(entry).connectTimeoutMs;
+    expect(timeoutOf(stdio())).toBe(60_000);
+    expect(timeoutOf(http())).toBe(10_000);
+    expect(timeoutOf(stdio({ connect_timeout: 5 }))).toBe(5_000);
+    expect(timeoutOf(http({ connect_timeout: 120 }))).toBe(120_000);
   });
 
   test('may say all of it', () => {

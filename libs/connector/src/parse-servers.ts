@@ -116,6 +116,9 @@ function originOf(entry: unknown, position: number): string {
   return typeof id === 'string' && /^[\w.-]{1,64}$/.test(id) ? id : `servers[${position}]`;
 }
 
+/** In seconds. A process may have to install itself first, as `npx` does. */
+const connectTimeouts = { stdio: 60, http: 10, sse: 10 };
+
 const reservedIds = ['mcp', 'holdfast'];
 
 function settingsOf(entry: ServerEntry, limits: ServerLimits): ServerSettings {
@@ -153,7 +156,7 @@ function settingsOf(entry: ServerEntry, limits: ServerLimits): ServerSettings {
       maxResultBytes: entry.max_result_bytes,
       descriptionPrefix: entry.description_prefix,
     },
-    connectTimeoutMs: ms(entry.connect_timeout),
+    connectTimeoutMs: ms(entry.connect_timeout ?? connectTimeouts[transport.kind]),
     connectRetries: entry.connect_retries,
     connectBackoffMs: ms(entry.connect_backoff),
     maxToolPages: entry.max_tool_pages,

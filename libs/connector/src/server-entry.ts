@@ -54,7 +54,7 @@ export const serverEntry = z.strictObject({
   retry: count(0, 10).default(defaultRules.retry),
   connect_retries: count(1, 100).default(3),
   connect_backoff: seconds(0, 60).default(0.5),
-  connect_timeout: seconds(0.1, 600).default(10),
+  connect_timeout: seconds(0.1, 600).optional(),
   max_tool_pages: count(1, 100_000).default(100),
   max_tools: count(1, 100_000).default(500),
   cache_ttl: seconds(1, 30 * 24 * 3600).optional(),

@@ -100,11 +100,11 @@ describe('the handshake over stdio', () => {
     }); // prettier-ignore
   });
 
-  test('ends in time with a server that never answers, and leaves no process', async () => {
+  test('G44: ends in time with a server that never answers, names the setting, and leaves no process', async () => {
     const before = runningIn(process.pid);
     await expect(connect(['--mute', '--stderr=waiting for a database'], { connectTimeoutMs: 1000 })).rejects.toMatchObject({
       code: 'unreachable',
-      message: expect.stringMatching(/^files: no answer to initialize within 1 s; the process is running.*\nwaiting for a database$/s),
+      message: expect.stringMatching(/^files: no answer to initialize within 1 s; raise connect_timeout if it needs longer to start; the process is running.*\nwaiting for a database$/s),
     }); // prettier-ignore
     expect(runningIn(process.pid)).toEqual(before);
   });

@@ -212,7 +212,7 @@ class StdioConnection implements Connection {
     if (answer.kind === 'broken') throw this.#fault('protocol', `${method}: ${answer.reason}`);
     if (this.#options.signal.aborted || !this.isOpen)
       throw this.#fault('unreachable', 'reason' in answer ? answer.reason : answer.kind);
-    throw this.#fault('unreachable', `no answer to ${method} within ${this.#options.connectTimeoutMs / 1000} s; the process ${this.#child.describe()}`); // prettier-ignore
+    throw this.#fault('unreachable', `no answer to ${method} within ${this.#options.connectTimeoutMs / 1000} s; raise connect_timeout if it needs longer to start; the process ${this.#child.describe()}`); // prettier-ignore
   }
 
   #request(method: string, params: Readonly<Record<string, unknown>>, exchange: Exchange): Promise<Answer> {
