@@ -24,7 +24,7 @@ const { hideEnvironment } = await import(
   fileURLToPath(new URL('mcp-client/src/stdio/hide-environment.ts', libs))
 );
 
-if (process.env.HIDE) console.log(hideEnvironment(), process.env.HIDE);
+if (process.env.HIDE) console.log(hideEnvironment(process.env), process.env.HIDE);
 const [command, ...args] = process.argv.slice(2);
 const guard = new ChildGuard({ log: console });
 const child = await startChild({

@@ -38,7 +38,7 @@ export class Connecting {
       throw new ConfigError([{ variable: 'HOLDFAST_STDIO_UID', message }]);
     }
     if (settings.stdioEnabled) {
-      if (!hideEnvironment()) log.info({}, 'servers over stdio may read our environment from /proc');
+      if (!hideEnvironment(parts.env)) log.info({}, 'servers over stdio may read our environment from /proc');
       if (isRoot && settings.stdioUid === undefined)
         log.info(
           {},

@@ -8,9 +8,10 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
  * Tried instead: deleting from `process.env` leaves `environ` as it was; a process started with a clean
  * environment leaves its parent, which has the variables, beside it.
  *
+ * @param env `process.env` itself
  * @returns whether it worked; not elsewhere than on Linux, and where /proc does not let us
  */
-export function hideEnvironment(): boolean {
+export function hideEnvironment(env: Record<string, string | undefined>): boolean {
   try {
     // "pid (command) state …": the command may hold spaces and parentheses.
     const stat = readFileSync('/proc/self/stat', 'utf8');
@@ -20,9 +21,9 @@ export function hideEnvironment(): boolean {
     if (!(start > 0 && end > start)) return false;
     const memory = openSync('/proc/self/mem', 'r+');
     try {
-      const variables = { ...process.env };
+      const variables = { ...env };
       writeSync(memory, Buffer.alloc(end - start), 0, end - start, start);
-      Object.assign(process.env, variables);
+      Object.assign(env, variables);
     } finally {
       closeSync(memory);
     }
