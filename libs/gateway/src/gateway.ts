@@ -19,6 +19,7 @@ import {
 import { ensureError, onceEvery, systemClock, type Run, type Log } from '@holdfast/run';
 import { ConfigError, type ConfigProblem, type Metrics } from '@holdfast/ops';
 import { keepRetention, type Store } from '@holdfast/store';
+import { absentStore } from './absent-store.js';
 import { limitsOf } from './limit-settings.js';
 import { originRules, type ServingSettings } from './settings.js';
 
@@ -39,6 +40,8 @@ export class Gateway {
   readonly refusals: Refusals;
   readonly #parts: GatewayParts;
   readonly #hooks: IdentityHooks;
+  /** Serves until the store is there. */
+  readonly #early: McpEndpoint;
   #serving:
     | { readonly store: Store; readonly endpoint: McpEndpoint; readonly retention: { stop(): void } }
     | undefined;
@@ -84,6 +87,7 @@ export class Gateway {
     this.refusals = new Refusals(parts.log, parts.metrics.gateway(), systemClock);
     this.#parts = parts;
     this.#hooks = hooks;
+    this.#early = this.#endpointOver(absentStore, randomBytes(32));
   }
 
   /** The store, once it is there. */
@@ -97,18 +101,26 @@ export class Gateway {
 
   /** Begins to serve from `store`. */
   async serveFrom(store: Store): Promise<void> {
-    const { settings, version, log, metrics } = this.#parts;
+    const { settings, log, metrics } = this.#parts;
     const key =
       settings.runIdKey ??
       Buffer.from(await store.secret('run-id-key', () => randomBytes(32).toString('hex')), 'hex');
-    const observer = metrics.gateway();
-    const endpoint = new McpEndpoint({
+    const endpoint = this.#endpointOver(store, key);
+    metrics.queue(() => store.runs.queue());
+    metrics.sessions(() => endpoint.sessionCount());
+    this.#serving = { store, endpoint, retention: keepRetention(store, settings, log) };
+    await this.#early.close();
+  }
+
+  #endpointOver(store: Store, key: Uint8Array): McpEndpoint {
+    const { settings, version, log, metrics } = this.#parts;
+    return new McpEndpoint({
       store,
       auth: this.auth,
       hooks: this.#hooks,
       serverInfo: { name: 'holdfast', version },
       log,
-      observer,
+      observer: metrics.gateway(),
       refusals: this.refusals,
       settings: {
         ...settings,
@@ -124,22 +136,14 @@ export class Gateway {
         },
       },
     });
-    metrics.queue(() => store.runs.queue());
-    metrics.sessions(() => endpoint.sessionCount());
-    this.#serving = { store, endpoint, retention: keepRetention(store, settings, log) };
   }
 
-  /** Serves one request to the MCP path. Until the store was there once, there is nothing to serve. */
+  /**
+   * Serves one request to the MCP path. Discovery needs no store: a host that is answered 503 there takes the
+   * gateway for an older one. All else is refused with 503 until the store was there once.
+   */
   async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    if (this.#serving !== undefined) return this.#serving.endpoint.handle(req, res);
-    const body = '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}';
-    res.writeHead(503, {
-      'Content-Type': 'application/json',
-      'Content-Length': body.length,
-      'Retry-After': '5',
-    });
-    res.end(body);
-    req.resume();
+    return (this.endpoint ?? this.#early).handle(req, res);
   }
 
   /** Ends a run that has not ended. @returns the run as it is then */
@@ -155,7 +159,10 @@ export class Gateway {
    * @param refuse takes no new connections from then on
    */
   async drain({ hasReplicas, refuse }: { hasReplicas: boolean; refuse?: () => void }): Promise<void> {
-    if (this.#serving === undefined) return refuse?.();
+    if (this.#serving === undefined) {
+      refuse?.();
+      return this.#early.close();
+    }
     const { endpoint, retention } = this.#serving;
     retention.stop();
     const leadMs = hasReplicas ? Math.min(this.settings.drainMs / 5, longestLeadMs) : 0;

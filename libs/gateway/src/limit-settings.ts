@@ -34,6 +34,21 @@ export const limitSettings = {
     default: 30_000,
     min: 100,
   }),
+  limitsCallerStreams: setting.integer('HOLDFAST_LIMITS_CALLER_STREAMS', {
+    about: 'streams on which one caller listens for changes, at one gateway',
+    default: 256,
+    min: 1,
+  }),
+  limitsCallerCalls: setting.integer('HOLDFAST_LIMITS_CALLER_CALLS', {
+    about: 'calls of one caller that wait for their answer, at one gateway',
+    default: 1_000,
+    min: 1,
+  }),
+  limitsCallerCallsPerSecond: setting.integer('HOLDFAST_LIMITS_CALLER_CALLS_PER_SECOND', {
+    about: 'calls of one caller a second, at one gateway',
+    default: 1_000,
+    min: 1,
+  }),
 };
 
 /** The limits of this process. Those in bytes follow the heap that Node was given. */
@@ -48,5 +63,8 @@ export function limitsOf(settings: SettingsOf<typeof limitSettings>): McpSetting
     unreadBytes,
     callerUnreadBytes: settings.limitsCallerUnreadBytes ?? Math.floor(unreadBytes / 2),
     unreadMs: settings.limitsUnreadMs,
+    callerStreams: settings.limitsCallerStreams,
+    callerCalls: settings.limitsCallerCalls,
+    callerCallsPerSecond: settings.limitsCallerCallsPerSecond,
   };
 }

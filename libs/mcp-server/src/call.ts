@@ -35,12 +35,14 @@ import {
 import type { Store } from '@holdfast/store';
 import { passedOnMeta } from '@holdfast/tools';
 import type { ServedTool, ToolCatalogue, WithdrawnTool } from './catalogue.js';
+import type { Limits } from './limits.js';
 import type { CallObserver } from './observer.js';
 import { RisingProgress } from './progress.js';
 import type { RunWatch } from './run-watch.js';
 import { markOf, type CallAnswer } from './call-result.js';
 import { metaOf, type HostRequest } from './message.js';
 import type { HandedCall, ResumePoint } from './request-state.js';
+import { turnOf } from './sse.js';
 import { ProtocolRefusal, type RequestId } from './wire-errors.js';
 
 /** What a hook may look at. `principal` is the id of the caller; null when nobody authenticated. */
@@ -129,6 +131,7 @@ export interface CallsParts {
   readonly hooks: IdentityHooks;
   readonly log: Log;
   readonly observer: CallObserver;
+  readonly limits: Limits;
 }
 
 /** Who calls, for the run and for its token. */
@@ -152,14 +155,17 @@ interface Accepted {
 export class Calls {
   readonly #parts: CallsParts;
   readonly #leaving = new AbortController();
+  /** When the next call is handed over, and how much later the one after it. */
+  #turn = { nextMs: 0, eachMs: 0 };
   #warnedOfSharedScope = false;
 
   constructor(parts: CallsParts) {
     this.#parts = parts;
   }
 
-  /** Hands over every call that waits, and each that comes, as far as its host can come back. */
-  handOver(): void {
+  /** Hands over every call that waits, one after another, and each that comes, as far as its host can come back. */
+  handOver(withinMs = 0): void {
+    this.#turn = { nextMs: 0, eachMs: turnOf(this.#parts.watch.waiting, withinMs) };
     this.#leaving.abort();
   }
 
@@ -171,7 +177,9 @@ export class Calls {
     const span = spanOf(call);
     let outcome: Outcome | 'left' = 'unknown';
     let errorType: string | undefined;
+    let release: (() => void) | undefined;
     try {
+      release = this.#parts.limits.holdCall(call.principal);
       const accepted = await this.#accept(call, traceOf(span));
       let answer: CallAnswer;
       if ('error' in accepted) answer = this.failed(call.name, accepted.error);
@@ -191,6 +199,7 @@ export class Calls {
       } else errorType = 'InternalError';
       throw error;
     } finally {
+      release?.();
       observer.callFinished({ outcome, seconds: (performance.now() - startedAt) / 1000 });
       span.setAttribute('holdfast.outcome', outcome);
       endSpan(span, { errorType });
@@ -409,7 +418,13 @@ export class Calls {
     if (signal.aborted) leave();
     const feed = onProgress && this.#feed(run, onProgress, from);
     const handOver = (): void => patience.abort(new HandedOver(run.id, feed?.position() ?? { after: 0 }));
-    if (canComeBack) this.#leaving.signal.addEventListener('abort', handOver, { once: true });
+    let turn: NodeJS.Timeout | undefined;
+    const takeTurn = (): void => {
+      const { nextMs, eachMs } = this.#turn;
+      this.#turn.nextMs += eachMs;
+      turn = setTimeout(handOver, nextMs);
+    };
+    if (canComeBack) this.#leaving.signal.addEventListener('abort', takeTurn, { once: true });
     if (canComeBack && this.#leaving.signal.aborted) handOver();
     const limit =
       settings.waitTimeoutMs > 0
@@ -427,7 +442,8 @@ export class Calls {
       throw error;
     } finally {
       signal.removeEventListener('abort', leave);
-      this.#leaving.signal.removeEventListener('abort', handOver);
+      this.#leaving.signal.removeEventListener('abort', takeTurn);
+      clearTimeout(turn);
       clearTimeout(limit);
       feed?.stop();
     }

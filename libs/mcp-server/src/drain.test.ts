@@ -142,10 +142,68 @@ describe('a gateway that stops', () => {
 
   test('waits no longer than it has patience', async () => {
     const gateway = await openGateway();
-    (await gateway.host('modern')).begin('work', {});
+    const { session } = await gateway.host('legacy');
+    const headers = { 'mcp-session-id': session, accept: 'application/json' };
+    const params = { name: 'work' };
+    gateway
+      .send({ headers, body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params } })
+      .answer.catch(() => {});
     await gateway.claim();
     await drain(gateway, false, 10);
     expect(gateway.waiting()).toBe(1);
+  });
+
+  test('G85: without replicas, a call that is longer than the drain is handed over to the next start', async () => {
+    const [one, next] = await replicas();
+    const older = await one.host('legacy');
+    const [streamed, waiting] = [
+      older.begin('work', { n: 1 }, { id: 'x' }),
+      (await one.host('modern')).begin('work', { n: 2 }),
+    ];
+    const claims = [await one.claim(), await one.claim()];
+    await until(() => streamed.received().includes('id: '));
+    await drain(one, false, 10);
+    const handed = (await waiting.answer).messages.at(-1)!.result!;
+    expect(handed).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) });
+    const lastEventId = /^id: (.+)$/m.exec((await streamed.answer).body)![1]!;
+    const headers = { 'mcp-session-id': older.session, 'last-event-id': lastEventId };
+    const resumed = next.send({ method: 'GET', headers });
+    for (const claim of claims) await one.finish(claim, 'done');
+    expect((await resumed.answer).messages).toMatchObject([
+      { id: 'x', result: { content: [{ text: 'done' }] } },
+    ]);
+  });
+
+  test.each([true, false])('G77: streams end one after another (with replicas: %s)', async (hasReplicas) => {
+    const gateway = await openGateway();
+    const ended: number[] = [];
+    for (let n = 0; n < 40; n++) {
+      const { session } = await gateway.host('legacy');
+      const stream = gateway.send({ method: 'GET', headers: { 'mcp-session-id': session } });
+      await until(() => stream.received() !== '');
+      void stream.answer.then(() => ended.push(n));
+    }
+    const drained = drain(gateway, hasReplicas);
+    await until(() => ended.length > 0);
+    // A round trip: what ended in the same moment has arrived before its answer.
+    await gateway.send({ body: greeting('legacy').body }).answer;
+    expect(ended.length).toBeLessThan(40);
+    await drained;
+    await until(() => ended.length === 40);
+  });
+
+  test('G77: calls are handed over one after another', async () => {
+    const gateway = await openGateway();
+    const host = await gateway.host('modern');
+    const ended: number[] = [];
+    for (let n = 0; n < 40; n++) void host.begin('work', { n }).answer.then(() => ended.push(n));
+    await until(() => gateway.waiting() === 40);
+    const drained = drain(gateway, true);
+    await until(() => ended.length > 0);
+    await gateway.send({ body: greeting('legacy').body }).answer;
+    expect(ended.length).toBeLessThan(40);
+    await drained;
+    await until(() => ended.length === 40);
   });
 
   test('ends each connection with its answer, and still serves what comes', async () => {

@@ -55,6 +55,9 @@ export interface McpParts {
   readonly refusals: Refusals;
 }
 
+/** What a hand-over takes: the last event of a stream is written. */
+const handOverMs = 1_000;
+
 /**
  * The MCP endpoint: both protocol eras on one path. One HTTP request goes through, in this order:
  * authentication, Origin and Host, method, body, era (BEHAVIOURS R1).
@@ -89,6 +92,7 @@ export class McpEndpoint {
       hooks,
       log,
       observer,
+      limits: this.#limits,
     });
     const { keepAliveMs, listTtlMs, maxBodyBytes, legacy } = settings;
     const seals = new Seals(settings.runIdKeys);
@@ -126,14 +130,23 @@ export class McpEndpoint {
 
   /**
    * Serves what is under way to its end, for `patienceMs` at most (drain:zero-loss). With other
-   * replicas there, calls whose hosts can take them up elsewhere are handed over at once: by then
-   * nothing may bring them back here.
+   * replicas there, calls whose hosts can take them up elsewhere are handed over from the start: by then
+   * nothing may bring them back here. Without, those that are left at the end are handed over to the next start.
+   * Streams end one after another.
    */
   async drain({ patienceMs, hasReplicas }: { patienceMs: number; hasReplicas: boolean }): Promise<void> {
     this.endConnections();
-    this.#legacy.endListening();
-    this.#modern.endListening();
-    if (hasReplicas) this.core.calls.handOver();
+    this.#legacy.endListening(patienceMs / 2);
+    this.#modern.endListening(patienceMs / 2);
+    if (hasReplicas) this.core.calls.handOver(patienceMs / 2);
+    await this.#idle(patienceMs);
+    if (hasReplicas || this.#open.size === 0) return;
+    this.core.calls.handOver();
+    await this.#idle(handOverMs);
+  }
+
+  /** Resolves when every answer is finished, after `patienceMs` at the latest. */
+  async #idle(patienceMs: number): Promise<void> {
     const patience = new AbortController();
     const idle = new Promise<void>((resolve) => {
       this.#onIdle = resolve;

@@ -25,3 +25,4 @@ export {
 export type { CallObserver } from './observer.js';
 export { Refusals, type RefusalReason } from './refusals.js';
 export { serveHostOverStdio } from './stdio.js';
+export { McpUnavailable } from './wire-errors.js';

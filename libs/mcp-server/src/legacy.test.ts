@@ -331,13 +331,13 @@ describe('a broken stream', () => {
     expect((await one.runs()).length).toBe(1);
   });
 
-  test('is taken up before anything was reported, and after the run has ended', async () => {
+  test('G88: is taken up after a pause that a restart takes, before anything was reported, and after the run has ended', async () => {
     const gateway = await openGateway();
     const host = await gateway.host('legacy');
     const broken = host.begin('work', {}, { id: 9 });
     const claim = await gateway.claim();
     await hasEvents(broken, 1);
-    expect(broken.received()).toMatch(/^retry: 2000$/m);
+    expect(broken.received()).toMatch(/^retry: 6000$/m);
     const headers = { 'mcp-session-id': host.session, 'last-event-id': eventIds(broken)[0]! };
     broken.cut();
     const first = gateway.send({ method: 'GET', headers });

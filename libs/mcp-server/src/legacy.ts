@@ -18,11 +18,12 @@ import { EventIds, type StreamPosition } from './event-id.js';
 import { sendError, sendMessage } from './answer.js';
 import { headerOf, onClose, readAccept, sendEmpty, type Accepts, type Exchange } from './http.js';
 import { progressTokenOf, readMessage, type HostRequest, type Message, type Params } from './message.js';
+import type { Limits } from './limits.js';
 import type { CallObserver } from './observer.js';
 import { progressMessage } from './progress.js';
 import type { Seals } from './seal.js';
 import type { Sessions } from './sessions.js';
-import { EventStream } from './sse.js';
+import { endInTurns, EventStream } from './sse.js';
 import {
   errorMessage,
   isRequestId,
@@ -41,8 +42,11 @@ export const toolsChanged = '{"jsonrpc":"2.0","method":"notifications/tools/list
 /** What a cancellation is sealed for on its way to the replica that has the call. */
 const cancelPurpose = 'mcp-cancel/v1';
 
-/** A host waits this long before it takes a broken stream up again; with 200 ms the SDK's gave up after 0.7 s. */
-const retryMs = 2_000;
+/**
+ * A host waits this long before it takes a broken stream up again. The SDK's tries twice: with 2,000 it did not
+ * survive a restart of 4 s, with 6,000 it did.
+ */
+const retryMs = 6_000;
 /** A call that lasts longer than this is answered on a stream, so that proxies see bytes and hosts can resume. */
 const streamAfterMs = 100;
 
@@ -52,6 +56,7 @@ export interface LegacyParts {
   readonly catalogue: ToolCatalogue;
   readonly calls: Calls;
   readonly seals: Seals;
+  readonly limits: Limits;
   readonly serverInfo: { readonly name: string; readonly version: string };
   /** `sessions`: each host has one, in the store. `stateless`: none is made and none is needed. */
   readonly mode: 'sessions' | 'stateless';
@@ -90,8 +95,8 @@ export class LegacyLeg {
   }
 
   /** Ends the open GET streams; hosts open them again elsewhere. Calls that wait can still be cancelled. */
-  endListening(): void {
-    for (const stream of this.#streams.values()) stream.end();
+  endListening(withinMs = 0): void {
+    endInTurns(this.#streams.values(), withinMs);
   }
 
   close(): void {
@@ -129,6 +134,7 @@ export class LegacyLeg {
     const lastEventId = headerOf(req, 'last-event-id');
     if (lastEventId !== undefined) return this.#resume(lastEventId, session, res);
 
+    onClose(res, this.#parts.limits.holdStream(principal));
     onClose(res, this.#parts.sessions.hold(id));
     const stream = new EventStream(res, this.#parts.keepAliveMs);
     // One stream a session: a host that reconnects replaces the one that it lost.

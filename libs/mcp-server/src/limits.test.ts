@@ -11,6 +11,8 @@ import {
   openStdio,
   until,
   ways,
+  type Answer,
+  type Exchange,
   type TestGateway,
 } from './test-gateway.js';
 import { Budget } from './limits.js';
@@ -364,6 +366,84 @@ describe('G28: answers that their hosts do not read', () => {
     const host = await gateway.host('modern');
     for (let n = 0; n < 4; n++)
       expect((await host.begin('work', {}, { token: 'same-0' }).answer).status).toBe(200);
+  });
+});
+
+describe('G27: what one caller takes is bounded, and another caller is served', () => {
+  const said = ({ status, headers, messages }: Answer) => [
+    status,
+    headers['retry-after'],
+    messages[0]?.error?.message,
+  ];
+
+  test('streams of either era', async () => {
+    const gateway = await openGateway({ limits: { callerStreams: 2 } });
+    const open = async (key: string): Promise<Exchange> => {
+      const { session } = await gateway.host('legacy', key);
+      return gateway.send({
+        method: 'GET',
+        headers: { authorization: `Bearer ${key}`, 'mcp-session-id': session },
+      });
+    };
+    const listen = (key: string): Exchange =>
+      gateway.send({
+        headers: {
+          authorization: `Bearer ${key}`,
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'subscriptions/listen',
+        },
+        body: {
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'subscriptions/listen',
+          params: { notifications: { toolsListChanged: true }, _meta: envelope },
+        },
+      });
+    const [first, second] = [await open(desk), listen(desk)];
+    for (const stream of [first, second]) await until(() => stream.received() !== '');
+    for (const refused of [await (await open(desk)).answer, await listen(desk).answer])
+      expect(said(refused)).toEqual([429, '5', expect.stringContaining('HOLDFAST_LIMITS_CALLER_STREAMS')]);
+    const others = listen('key-of-ci');
+    await until(() => others.received().includes('acknowledged'));
+    first.cut();
+    await first.answer.catch(() => {});
+    await until(async () => {
+      const again = listen(desk);
+      again.answer.catch(() => {});
+      await until(() => again.received() !== '');
+      return again.received().includes('acknowledged');
+    });
+  });
+
+  test.each(['legacy', 'modern'] as const)('%s: calls that wait for their answer', async (era) => {
+    const gateway = await openGateway({ limits: { callerCalls: 2 } });
+    const [host, others] = [await gateway.host(era), await gateway.host(era, 'key-of-ci')];
+    const waiting = [host.begin('work', { n: 1 }), host.begin('work', { n: 2 })];
+    await until(() => gateway.waiting() === 2);
+    const refused = await host.begin('work', { n: 3 }).answer;
+    expect(said(refused)).toEqual([429, '1', expect.stringContaining('HOLDFAST_LIMITS_CALLER_CALLS')]);
+    expect(gateway.seen).toContain('refused runs_under_way');
+    gateway.finishAll();
+    waiting.push(others.begin('work', {}));
+    for (const { answer } of waiting) expect((await answer).status).toBe(200);
+    expect((await host.begin('work', { n: 3 }).answer).status).toBe(200);
+  });
+
+  test('calls a second', async () => {
+    const gateway = await openGateway({ limits: { callerCallsPerSecond: 3 } });
+    gateway.finishAll();
+    const [host, others] = [await gateway.host('modern'), await gateway.host('modern', 'key-of-ci')];
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => host.begin('work', { n }).answer));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(said(refused[0]!)).toEqual([
+      429,
+      '1',
+      expect.stringContaining('HOLDFAST_LIMITS_CALLER_CALLS_PER_SECOND'),
+    ]);
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(2);
+    expect((await others.begin('work', {}).answer).status).toBe(200);
+    await until(async () => (await host.begin('work', {}).answer).status === 200);
   });
 });
 

@@ -29,6 +29,12 @@ export interface LimitSettings {
   readonly callerUnreadBytes: number;
   /** How long a host may take nothing of an answer. */
   readonly unreadMs: number;
+  /** Streams on which one caller listens for changes, at one gateway. */
+  readonly callerStreams: number;
+  /** Calls of one caller that wait for their answer, at one gateway. */
+  readonly callerCalls: number;
+  /** Calls of one caller a second, at one gateway. */
+  readonly callerCallsPerSecond: number;
 }
 
 /** Memory of one holder. */
@@ -46,17 +52,29 @@ interface Refusing {
   readonly retryAfterSeconds?: number;
 }
 
+interface Rate {
+  readonly left: number;
+  readonly at: number;
+}
+
+const rememberedCallers = 10_000;
+
 /** The limits of one process, and what counts against them. */
 export class Limits {
   readonly settings: LimitSettings;
   readonly #requestBytes: Budget;
   readonly #unreadBytes: Budget;
+  readonly #streams: Budget;
+  readonly #calls: Budget;
+  readonly #rates = new Map<string, Rate>();
   readonly #observer: { refused(reason: LimitReason): void };
 
   constructor(settings: LimitSettings, observer: { refused(reason: LimitReason): void }) {
     this.settings = settings;
     this.#requestBytes = new Budget(settings.requestBytes, settings.callerRequestBytes);
     this.#unreadBytes = new Budget(settings.unreadBytes, settings.callerUnreadBytes);
+    this.#streams = new Budget(Infinity, settings.callerStreams);
+    this.#calls = new Budget(Infinity, settings.callerCalls);
     this.#observer = observer;
   }
 
@@ -82,6 +100,49 @@ export class Limits {
   /** Memory for an answer to `caller` until it is taken. */
   holdAnswer(caller: Principal | null): Holding {
     return this.#hold(this.#unreadBytes, caller, 'unread_bytes', 'UNREAD_BYTES', 'unread answers');
+  }
+
+  /** A stream on which `caller` listens, until the returned function is called. @throws ProtocolRefusal */
+  holdStream(caller: Principal | null): () => void {
+    const share = this.#streams.open(callerKey(caller));
+    if (share.take(1) === undefined) return () => share.end();
+    throw this.refusal('streams', `this caller has ${this.settings.callerStreams} streams open`, {
+      setting: 'HOLDFAST_LIMITS_CALLER_STREAMS',
+      retryAfterSeconds: 5,
+    });
+  }
+
+  /** A call of `caller`, until the returned function is called. @throws ProtocolRefusal */
+  holdCall(caller: Principal | null): () => void {
+    const { callerCalls, callerCallsPerSecond } = this.settings;
+    const key = callerKey(caller);
+    if (key !== undefined && !this.#isInRate(key)) {
+      throw this.refusal(
+        'calls_per_second',
+        `this caller calls more than ${callerCallsPerSecond} times a second`,
+        {
+          setting: 'HOLDFAST_LIMITS_CALLER_CALLS_PER_SECOND',
+        },
+      );
+    }
+    const share = this.#calls.open(key);
+    if (share.take(1) === undefined) return () => share.end();
+    throw this.refusal('runs_under_way', `${callerCalls} calls of this caller wait for their answer`, {
+      setting: 'HOLDFAST_LIMITS_CALLER_CALLS',
+    });
+  }
+
+  /** Counts a call: those of one second may come at once. */
+  #isInRate(caller: string): boolean {
+    const perSecond = this.settings.callerCallsPerSecond;
+    const now = performance.now();
+    const { left, at } = this.#rates.get(caller) ?? { left: perSecond, at: now };
+    const room = Math.min(perSecond, left + ((now - at) / 1_000) * perSecond);
+    // Who has not called for a second has all of it again.
+    if (this.#rates.size >= rememberedCallers)
+      for (const [key, rate] of this.#rates) if (now - rate.at > 1_000) this.#rates.delete(key);
+    this.#rates.set(caller, { left: room < 1 ? room : room - 1, at: now });
+    return room >= 1;
   }
 
   #hold(

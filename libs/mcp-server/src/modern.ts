@@ -20,7 +20,7 @@ import {
 import { progressMessage } from './progress.js';
 import { readRequestState, writeRequestState, type HandedCall } from './request-state.js';
 import type { Seals } from './seal.js';
-import { EventStream } from './sse.js';
+import { endInTurns, EventStream } from './sse.js';
 import {
   errorMessage,
   internalError,
@@ -283,8 +283,8 @@ export class ModernLeg {
   }
 
   /** Ends the streams on which hosts listen for changes; they open them again elsewhere. */
-  endListening(): void {
-    for (const stream of this.#listening.keys()) stream.end();
+  endListening(withinMs = 0): void {
+    endInTurns(this.#listening.keys(), withinMs);
   }
 
   close(): void {
@@ -306,7 +306,7 @@ export class ModernLeg {
       else if (message.kind === 'request') checkVersion(version ?? askedVersion(message));
       if (message.kind === 'notification') return sendEmpty(res, 202);
       checkEnvelope(message);
-      if (message.method === 'subscriptions/listen') this.#listen(message, res);
+      if (message.method === 'subscriptions/listen') this.#listen(message, principal, res);
       else await this.#answer(message, principal, accepts, res);
     } catch (error) {
       const request = message.kind === 'request' ? message : undefined;
@@ -358,8 +358,9 @@ export class ModernLeg {
     }
   }
 
-  #listen(request: HostRequest, res: ServerResponse): void {
+  #listen(request: HostRequest, principal: Principal | null, res: ServerResponse): void {
     const subscription = new Subscription(request, this.#parts.serverInfo, this.#listening.size);
+    onClose(res, this.#parts.limits.holdStream(principal));
     const stream = new EventStream(res, this.#parts.keepAliveMs);
     stream.send(subscription.acknowledged());
     if (!subscription.isOpen) {

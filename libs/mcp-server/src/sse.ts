@@ -69,3 +69,21 @@ export class EventStream {
     this.#outbox.write(Buffer.from(text));
   }
 }
+
+/** A listener that ends waits this long for the one before it. */
+const turnMs = 20;
+
+/** How long each of `count` waits for the one before it, so that all end within `withinMs`. */
+export function turnOf(count: number, withinMs: number): number {
+  return Math.min(turnMs, withinMs / Math.max(count, 1));
+}
+
+/** Ends streams one after another: their hosts come back at once, and not all in one moment. */
+export function endInTurns(streams: Iterable<EventStream>, withinMs: number): void {
+  const all = [...streams];
+  const each = turnOf(all.length, withinMs);
+  all.forEach((stream, turn) => {
+    if (turn * each < 1) stream.end();
+    else setTimeout(() => stream.end(), turn * each).unref();
+  });
+}

@@ -169,6 +169,9 @@ const roomy: LimitSettings = {
   unreadBytes: 1e9,
   callerUnreadBytes: 1e9,
   unreadMs: 60_000,
+  callerStreams: 1e9,
+  callerCalls: 1e9,
+  callerCallsPerSecond: 1e9,
 };
 
 const runIdKey = Buffer.alloc(32, 7);

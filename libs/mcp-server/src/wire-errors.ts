@@ -37,6 +37,13 @@ export class ProtocolRefusal extends Error {
   }
 }
 
+/** A refusal for the time before the store is there. */
+export class McpUnavailable extends ProtocolRefusal {
+  constructor() {
+    super(codes.internalError, internalError, { status: 503 });
+  }
+}
+
 /** Whatever was thrown while a request was served, as the refusal to answer with. Faults of ours say nothing. */
 export function toRefusal(thrown: unknown): ProtocolRefusal {
   if (thrown instanceof ProtocolRefusal) return thrown;
