@@ -50,9 +50,9 @@ describe('G20: a schema of somebody else does not hold us up', () => {
         a: { items: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] } },
       },
     });
-    const a = Array.from({ length: 50_000 }, (_, n) => ({ n }));
+    const a = Array.from({ length: 5_000 }, (_, n) => ({ n }));
     expect(check({ a })).toEqual([]);
-    expect(check({ a: [...a, { n: 'x' }] })).toEqual(['a[50000].n: must be integer']);
+    expect(check({ a: [...a, { n: 'x' }] })).toEqual(['a[5000].n: must be integer']);
   });
 });
 

@@ -18,9 +18,10 @@ export type SchemaCheck = (value: unknown) => Problem[];
 /** At most this many problems are reported at once. */
 const maxProblems = 10;
 /** What one check may take: schemas met by values, names and characters compared (about 0.3 s), and time where patterns need it. */
-const trusted: Limits = { steps: 1_000_000, ms: 200 };
+const trusted: Limits = { steps: 1_000_000, walkMs: 1_000, ms: 200 };
 /** What a schema gets from the first check on that took too much: whoever sends the same again holds up nobody. */
-const distrusted: Limits = { steps: 100_000, ms: 20 };
+const distrusted: Limits = { steps: 100_000, walkMs: 100, ms: 20 };
+const stepsBetweenLooks = 256;
 /** Squares of lengths: what patterns that cannot branch may cost together without a limit of time. */
 const maxPatternCost = 4_000_000;
 
@@ -52,6 +53,8 @@ export function compileOutputSchema(schema: JsonSchema): SchemaCheck {
 
 interface Limits {
   readonly steps: number;
+  /** The longest that the steps may take: what one costs depends on the schema and on the machine. */
+  readonly walkMs: number;
   readonly ms: number;
 }
 
@@ -60,7 +63,7 @@ function checkOf(schema: JsonSchema): (value: unknown) => Problem[] | string {
   const resolve = resolverOf(schema);
   let limits = trusted;
   const run = (value: unknown, isTimed: boolean): Problem[] =>
-    new Evaluation(schema, resolve, limits.steps, isTimed).problemsOf(value);
+    new Evaluation(schema, resolve, limits, isTimed).problemsOf(value);
   return (value) => {
     try {
       return untimed(() => run(value, false)) ?? withinTime(limits.ms, () => run(value, true));
@@ -120,7 +123,13 @@ const keywordsOf = {
   branches: ['allOf', 'anyOf', 'oneOf', 'not', 'if'],
   unevaluated: ['unevaluatedProperties', 'unevaluatedItems'],
 } as const;
-type Sayings = Readonly<Record<keyof typeof keywordsOf, boolean>>;
+type Kind = keyof typeof keywordsOf;
+type Sayings = Readonly<Record<Kind, boolean>>;
+const kinds = Object.keys(keywordsOf) as Kind[];
+const kindOf = new Map<string, Kind>(
+  kinds.flatMap((kind) => keywordsOf[kind].map((keyword) => [keyword, kind] as const)),
+);
+const silent = Object.fromEntries(kinds.map((kind) => [kind, false])) as Record<Kind, boolean>;
 
 /** Which kinds of keywords a schema has; looked up once, since most have one or two. */
 const sayings = new WeakMap<JsonSchema, Sayings>();
@@ -131,11 +140,13 @@ const entriesOf = new WeakMap<Values, [string, unknown][]>();
 function sayingsOf(schema: JsonSchema): Sayings {
   let says = sayings.get(schema);
   if (says === undefined) {
-    const kinds = Object.entries(keywordsOf).map(([kind, keywords]) => [
-      kind,
-      keywords.some((keyword) => Object.hasOwn(schema, keyword)),
-    ]);
-    sayings.set(schema, (says = Object.fromEntries(kinds) as Sayings));
+    const found = { ...silent };
+    // By the schema's own keys: a schema of few is looked up as often as it has parts.
+    for (const keyword of Object.keys(schema)) {
+      const kind = kindOf.get(keyword);
+      if (kind !== undefined) found[kind] = true;
+    }
+    sayings.set(schema, (says = found));
   }
   return says;
 }
@@ -151,16 +162,20 @@ class Evaluation {
   /** Inside a branch whose failure is no problem yet, where nothing is noted. */
   #silence = 0;
   #steps: number;
+  /** How often a step was taken, however many it counts for. */
+  #asked = 0;
+  readonly #deadline: number;
   #patternCost = 0;
   #hasAddresses: boolean | undefined;
   /** The values that a referred schema is looking at: one that comes back to itself adds nothing. */
   readonly #referred = new Map<unknown, unknown[]>();
 
-  constructor(root: JsonSchema, resolve: Resolve, steps: number, isTimed: boolean) {
+  constructor(root: JsonSchema, resolve: Resolve, { steps, walkMs }: Limits, isTimed: boolean) {
     this.#root = root;
     this.#resolve = resolve;
     this.#dialect = dialectOf(root);
     this.#steps = steps;
+    this.#deadline = performance.now() + walkMs;
     this.#isTimed = isTimed;
   }
 
@@ -564,6 +579,9 @@ class Evaluation {
   #step(many = 1): void {
     this.#steps -= many;
     if (this.#steps < 0) throw new TooManySteps();
+    // A look at the clock costs more than a step.
+    if (++this.#asked % stepsBetweenLooks === 0 && performance.now() > this.#deadline)
+      throw new TooManySteps();
   }
 
   /** Characters are steps, too: 64 of them are about one. */
