@@ -45,7 +45,9 @@ describe('servers that others wrote, beside each other in one process', () => {
     test.each(['everything', 'everything-http', 'files', 'memory', 'fast'])(
       'all tools of %s are listed as it publishes them',
       async (id) => {
-        const { tools } = await direct[id]!.listTools();
+        const published = (await direct[id]!.listTools()).tools;
+        // Those that can only be called as tasks are left out (G46).
+        const tools = published.filter(({ execution }) => execution?.taskSupport !== 'required');
         expect(tools.length).toBeGreaterThan(3);
         // Some add tools of their own after the handshake, and say so.
         const listed = await until(async () => {
