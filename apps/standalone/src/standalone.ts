@@ -57,6 +57,7 @@ export async function makeStandalone(
   const stopping = new AbortController();
   let store: Store | undefined;
   let worker: Worker | undefined;
+  const isOneCaller = settings.auth.every((provider) => provider === 'none');
   return {
     settings,
     gateway,
@@ -71,7 +72,15 @@ export async function makeStandalone(
           if (tools !== undefined) {
             await connecting!.serveFrom(store, ownAddress);
             const upstreams = connecting!.connector!;
-            worker ??= new Worker({ store, tools, upstreams, settings, log, observer: metrics.worker() });
+            worker ??= new Worker({
+              store,
+              tools,
+              upstreams,
+              // Without authentication all calls are of one caller.
+              settings: { ...settings, callerShare: isOneCaller ? 100 : settings.callerShare },
+              log,
+              observer: metrics.worker(),
+            });
             await worker.start();
           }
           await gateway.serveFrom(store);

@@ -19,6 +19,14 @@ export const workingSettings = {
     min: 1,
     max: 10_000,
   }),
+  callerShare: setting.integer('HOLDFAST_WORKER_CALLER_SHARE', {
+    about:
+      'how many of the slots that others leave free one caller may hold at once, in percent: of HOLDFAST_WORKER_CONCURRENCY, and of what an upstream takes at once',
+    default: 75,
+    min: 1,
+    max: 100,
+    special: { '100': 'one caller may hold all; right where all calls are of one' },
+  }),
   group: setting.string('HOLDFAST_WORKER_GROUP', {
     about: 'workers that carry the same tools',
     default: 'default',

@@ -89,6 +89,7 @@ async function startWorker(
     settings: {
       group: 'default',
       concurrency: 4,
+      callerShare: 100,
       leaseMs: 600,
       drainMs: 50,
       workflowPrefix: 'mcp:tool:',

@@ -32,6 +32,7 @@ function makeWorker(
     settings: {
       group: 'default',
       concurrency: 4,
+      callerShare: 100,
       leaseMs: 600,
       drainMs: 50,
       workflowPrefix: 'mcp:tool:',
@@ -55,7 +56,7 @@ const tool = (
   change: Partial<Parameters<typeof defineTool>[0]> = {},
 ): Tool => defineTool({ name: 'work', description: 'Works.', input: { type: 'object' }, run, ...change });
 
-async function submit(store: Store, args = '{}', name = 'work'): Promise<RunId> {
+async function submit(store: Store, args = '{}', name = 'work', caller = 'desk'): Promise<RunId> {
   const id = freshRunId(Date.now());
   const known = (await store.tools.list())!.tools.find((listed) => listed.name === name);
   await store.runs.submit({
@@ -63,7 +64,7 @@ async function submit(store: Store, args = '{}', name = 'work'): Promise<RunId> 
     workflow: `mcp:tool:${name}`,
     tool: name,
     toolClass: 'write',
-    principal: { realm: 'apikey', id: 'desk' },
+    principal: { realm: 'apikey', id: caller },
     arguments: args,
     digest: 'a1_x',
     definition: known?.digest ?? 'd1_x',
@@ -450,6 +451,31 @@ test('G03: a worker without tools of its own leaves those of its group on the li
   await makeWorker(store, [tool(() => 'done')]).start();
   await makeWorker(store, []).start();
   expect((await store.tools.list())!.tools.map(({ name }) => name)).toEqual(['work']);
+});
+
+test('G27: long calls of one caller leave room for another, and go on when one of them ends', async () => {
+  const store = await memoryStore();
+  const hold = gate();
+  const running = new Map<string, number>();
+  let most = 0;
+  const long = tool(async (_args, { principal }) => {
+    const id = principal!.id;
+    running.set(id, (running.get(id) ?? 0) + 1);
+    most = Math.max(most, running.get('busy') ?? 0);
+    if (id === 'busy') await hold.opened;
+    running.set(id, running.get(id)! - 1);
+    return 'done';
+  });
+  await makeWorker(store, [long], { concurrency: 8, callerShare: 75 }).start();
+  const as = (id: string): Promise<RunId> => submit(store, '{}', 'work', id);
+  const busy = await Promise.all(Array.from({ length: 40 }, () => as('busy')));
+  await until(() => running.get('busy') === 6);
+  for (let i = 0; i < 3; i++)
+    expect(await end(store, await as(`quiet-${i}`))).toMatchObject({ state: 'succeeded' });
+  expect(most).toBe(6);
+  hold.open();
+  for (const id of busy) expect(await end(store, id)).toMatchObject({ state: 'succeeded' });
+  expect(most).toBe(6);
 });
 
 test('a cancelled run stops its body, and its slot is free (BEHAVIOURS X10)', async () => {

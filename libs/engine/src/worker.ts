@@ -15,7 +15,7 @@ import {
   type Span,
   type ToolClass,
 } from '@holdfast/run';
-import type { Claim, ClaimRequest, Store } from '@holdfast/store';
+import { hasCallerAtShare, type Claim, type ClaimPool, type ClaimRequest, type Store } from '@holdfast/store';
 import type { Tool } from '@holdfast/tools';
 import { attemptRun, endUnfinished, type Stop } from './attempt.js';
 import { attemptSpan, endAttemptSpan, traceWait } from './attempt-spans.js';
@@ -27,6 +27,8 @@ import type { Upstreams } from './upstreams.js';
 export interface WorkerSettings {
   readonly group: string;
   readonly concurrency: number;
+  /** See `ClaimRequest.callerShare`. */
+  readonly callerShare: number;
   readonly leaseMs: number;
   readonly drainMs: number;
   readonly workflowPrefix: string;
@@ -74,7 +76,7 @@ const definitionGraceMs = 1_000;
 const claimLastsMs = 15_000;
 /** Calls of upstreams that one worker has under way, at most; each waits without work. */
 const maxUpstreamCalls = 1_000;
-/** Calls of upstreams claimed at once: what one server may get beyond its own limit. */
+/** Calls of upstreams claimed at once. */
 const upstreamClaims = 16;
 
 /**
@@ -99,7 +101,7 @@ export class Worker {
   #claiming: Promise<void> | undefined;
   /** Until then claims may come to light whose answer was lost. */
   #unheardUntil = -Infinity;
-  /** At the last claim something was left out for want of room: a run that ends claims again. */
+  /** At the last claim something may have been left out for want of room: a run that ends claims again. */
   #isFull = false;
   #claimAgain: 'no' | 'behind-last' | 'sweep' = 'no';
   #beating: Promise<void> | undefined;
@@ -280,9 +282,7 @@ export class Worker {
   async #claimWhileThereIs(): Promise<void> {
     while (this.#claimAgain !== 'no' && !this.#stopping.signal.aborted) {
       this.#isFull = false;
-      const requests = [this.#ownRequest(), this.#upstreamRequest()].filter(
-        (request) => request !== undefined,
-      );
+      const requests = this.#requests();
       const sweep = this.#claimAgain === 'sweep';
       this.#claimAgain = 'no';
       try {
@@ -292,11 +292,16 @@ export class Worker {
             worker: this.#id,
             definitionGraceMs,
             sweep,
+            callerShare: this.#settings.callerShare,
             ...request,
           });
           if (claims.length === request.limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
           for (const claim of claims) this.#begin(claim);
         }
+        // A caller that has its share may have more queued, though there is room for others.
+        const { callerShare } = this.#settings;
+        if (this.#requests().some(({ pools }) => pools.some((pool) => hasCallerAtShare(pool, callerShare))))
+          this.#isFull = true;
       } catch (error) {
         this.#expectUnheard();
         this.#log.warn(
@@ -308,18 +313,24 @@ export class Worker {
     }
   }
 
+  #requests(): WhatToClaim[] {
+    return [this.#ownRequest(), this.#upstreamRequest()].filter((request) => request !== undefined);
+  }
+
   /** What there is room for of the tools whose bodies are here. */
   #ownRequest(): WhatToClaim | undefined {
     if (this.#tools.size === 0) return undefined;
-    const held = [...this.#held.values()].filter(({ tool }) => tool !== undefined).length;
-    const limit = this.#settings.concurrency - held;
+    const held = [...this.#held.values()].filter(({ tool }) => tool !== undefined);
+    const limit = this.#settings.concurrency - held.length;
     if (limit <= 0) {
       this.#isFull = true;
       return undefined;
     }
+    const workflows = [...this.#tools.keys()];
     return {
-      workflows: [...this.#tools.keys()],
+      workflows,
       definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
+      pools: [{ workflows, free: limit, held: byCaller(held) }],
       limit,
       isDurable: this.#hasWrites,
     };
@@ -331,28 +342,23 @@ export class Worker {
    * durable: a claim that is lost with the store makes no dispatch mark.
    */
   #upstreamRequest(): WhatToClaim | undefined {
-    const underWay = new Map<string, number>();
-    let all = 0;
-    for (const { tool, claim } of this.#held.values()) {
-      if (tool !== undefined) continue;
-      all++;
-      underWay.set(claim.run.workflow, (underWay.get(claim.run.workflow) ?? 0) + 1);
-    }
-    const lanes: string[] = [];
+    const calls = [...this.#held.values()].filter(({ tool }) => tool === undefined);
+    const underWay = Map.groupBy(calls, ({ claim }) => claim.run.workflow);
+    const pools: ClaimPool[] = [];
     for (const { key, rules, tools } of this.#servers?.all() ?? []) {
       const lane = laneOf(key);
       // Runs for a server without tools are only told so.
       if (tools.length > 0 && !this.#upstreams!.canCall(key)) continue;
-      if ((underWay.get(lane) ?? 0) < rules.concurrency) lanes.push(lane);
+      const held = underWay.get(lane) ?? [];
+      const free = rules.concurrency - held.length;
+      if (free > 0) pools.push({ workflows: [lane], free, held: byCaller(held) });
       else this.#isFull = true;
     }
-    const limit = Math.min(upstreamClaims, maxUpstreamCalls - all);
-    if (lanes.length === 0) return undefined;
-    if (limit <= 0) {
-      this.#isFull = true;
-      return undefined;
-    }
-    return { workflows: lanes, definitions: [''], limit, isDurable: false };
+    const limit = Math.min(upstreamClaims, maxUpstreamCalls - calls.length);
+    if (limit <= 0) this.#isFull = true;
+    if (pools.length === 0 || limit <= 0) return undefined;
+    const workflows = pools.flatMap((pool) => pool.workflows);
+    return { workflows, definitions: [''], pools, limit, isDurable: false };
   }
 
   #serverOf({ run }: Claim): ReturnType<ServerDirectory['get']> {
@@ -488,7 +494,17 @@ function fieldsOf({ id, attempt, trace }: Run): object {
   return { runId: id, attempt, traceId: traceIdOf(trace) };
 }
 
-type WhatToClaim = Pick<ClaimRequest, 'workflows' | 'definitions' | 'limit' | 'isDurable'>;
+type WhatToClaim = Pick<ClaimRequest, 'workflows' | 'definitions' | 'limit' | 'isDurable'> & {
+  readonly pools: readonly ClaimPool[];
+};
+
+function byCaller(held: readonly Held[]): ClaimPool['held'] {
+  const groups = Map.groupBy(held, ({ claim: { run } }) => JSON.stringify(run.principal));
+  return [...groups.values()].map((group) => ({
+    principal: group[0]!.claim.run.principal,
+    count: group.length,
+  }));
+}
 
 /** The store will never take this value, however often it is tried. */
 function isRefused(error: unknown): boolean {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { freshRunId, type NewRun, type Run, type RunId } from '@holdfast/run';
+import { endsOfCancel, freshRunId, type NewRun, type Principal, type Run, type RunId } from '@holdfast/run';
 import { defaultRules, type ServerCatalogue, type ToolDefinition } from '@holdfast/tools';
-import type { Claim, ClaimRequest, ServerOwner, Signal, Store } from './contract.js';
+import type { Claim, ClaimPool, ClaimRequest, ServerOwner, Signal, Store } from './contract.js';
 import { newRun } from './test-runs.js';
 
 /** Where a suite finds its store. */
@@ -1105,6 +1105,141 @@ export function storeConformance(name: string, makeSpace: () => Promise<Space>):
           for (const [i, mine] of owned.entries())
             for (const key of mine) expect(owners.get(key)).toEqual(racers[i]);
         }
+      });
+    });
+
+    describe('G27: claims are shared among callers', () => {
+      const caller = (id: string): Principal => ({ realm: 'apikey', id });
+      const many = (request: ClaimRequest, id: string, count: number): Promise<Run[]> =>
+        Promise.all(Array.from({ length: count }, () => submit(request, { principal: caller(id) })));
+      const owners = (claims: readonly Claim[]): (string | undefined)[] =>
+        claims.map(({ run }) => run.principal?.id).sort();
+      const poolOf = (
+        { workflows }: ClaimRequest,
+        free: number,
+        held: Readonly<Record<string, number>> = {},
+      ): ClaimPool => ({
+        workflows,
+        free,
+        held: Object.entries(held).map(([id, count]) => ({ principal: caller(id), count })),
+      });
+
+      test.each([3, 300])('one behind %i queued runs of another is taken with its first', async (count) => {
+        const request = await worker();
+        await many(request, 'busy', count);
+        const { id } = await submit(request, { principal: caller('quiet') });
+        const [last] = [await submit(request, { principal: null })];
+        const claims = await other.runs.claim({ ...request, limit: 3 }, instant(1));
+        expect(owners(claims)).toEqual(['busy', 'quiet', undefined].sort());
+        expect(claims.map(({ run }) => run.id)).toEqual(expect.arrayContaining([id, last!.id]));
+      });
+
+      test('what a worker holds of a caller counts: the one that holds fewest comes first', async () => {
+        const request = await worker();
+        await many(request, 'busy', 200);
+        await many(request, 'quiet', 3);
+        const pools = [poolOf(request, 4, { busy: 2, nobody: 9 })];
+        const claims = await store.runs.claim({ ...request, limit: 4, pools }, instant(1));
+        expect(owners(claims)).toEqual(['busy', 'quiet', 'quiet', 'quiet']);
+      });
+
+      test.each([
+        [32, 24],
+        [8, 6],
+        [4, 3],
+        [2, 1],
+        [1, 1],
+      ])(
+        'of %i slots one caller gets %i, whatever it has queued, and another finds room',
+        async (slots, own) => {
+          const request = await worker();
+          await many(request, 'busy', 40);
+          const claim = async (free: number, held: Readonly<Record<string, number>>): Promise<Claim[]> =>
+            store.runs.claim(
+              { ...request, limit: free, callerShare: 75, pools: [poolOf(request, free, held)] },
+              instant(1),
+            );
+          expect(await claim(slots, {})).toHaveLength(own);
+          if (slots === own) return;
+          expect(await claim(slots - own, { busy: own })).toEqual([]);
+          await submit(request, { principal: caller('quiet') });
+          expect(owners(await claim(slots - own, { busy: own }))).toEqual(['quiet']);
+        },
+      );
+
+      test('however many callers hold, one that holds nothing gets the last slot', async () => {
+        const request = await worker();
+        const held: Record<string, number> = {};
+        let free = 16;
+        for (const id of ['a', 'b', 'c', 'd']) await many(request, id, 20);
+        for (const id of ['a', 'b', 'c', 'd']) {
+          const claims = await store.runs.claim(
+            { ...request, limit: free, callerShare: 75, pools: [poolOf(request, free, held)] },
+            instant(1),
+          );
+          free -= claims.length;
+          for (const one of owners(claims)) held[one!] = (held[one!] ?? 0) + 1;
+          expect(held[id]).toBeGreaterThan(0);
+        }
+        expect(free).toBeGreaterThan(0);
+        await submit(request, { principal: caller('late') });
+        const last = await store.runs.claim(
+          { ...request, limit: 1, callerShare: 75, pools: [poolOf(request, 1, held)] },
+          instant(1),
+        );
+        expect(owners(last)).toEqual(['late']);
+      });
+
+      test('each pool has slots of its own', async () => {
+        const [first, second] = [await worker(), await worker()];
+        await many(first, 'busy', 20);
+        await many(second, 'busy', 20);
+        const claims = await store.runs.claim(
+          {
+            ...first,
+            workflows: [...first.workflows, ...second.workflows],
+            limit: 20,
+            callerShare: 75,
+            pools: [poolOf(first, 4), poolOf(second, 1, { busy: 1 })],
+          },
+          instant(1),
+        );
+        expect(claims.map(({ run }) => run.workflow)).toEqual(Array(3).fill(first.workflows[0]));
+      });
+
+      test('a run that came back to the queue, or was cancelled, is still its caller’s', async () => {
+        const request = await worker({ sweep: false });
+        await many(request, 'busy', 150);
+        const late = await submit(request, { principal: caller('quiet') });
+        const one = await store.runs.claim({ ...request, limit: 2 }, instant(1));
+        expect(owners(one)).toEqual(['busy', 'quiet']);
+        await other.runs.release(one);
+        const again = await other.runs.claim({ ...request, limit: 2, sweep: true }, instant(1));
+        expect(owners(again)).toEqual(['busy', 'quiet']);
+        await store.runs.release(again);
+        await store.runs.cancel(late.id, endsOfCancel(late), instant(2));
+        expect(owners(await store.runs.claim({ ...request, limit: 2, sweep: true }, instant(1)))).toEqual([
+          'busy',
+          'busy',
+        ]);
+      });
+
+      test('nothing is lost: without a sweep all are claimed at last, by two at once', async () => {
+        const request = await worker({ sweep: false, limit: 7 });
+        const runs = [
+          ...(await many(request, 'busy', 160)),
+          ...(await many(request, 'quiet', 9)),
+          ...(await many(request, 'other', 3)),
+        ];
+        const claimed: number[] = [];
+        while (claimed.length < runs.length) {
+          const both = await Promise.all([
+            store.runs.claim(request, instant(1)),
+            other.runs.claim(request, instant(1)),
+          ]);
+          claimed.push(...both.flat().map(({ seq }) => seq));
+        }
+        expect(claimed.sort((a, b) => a - b)).toEqual(runs.map(({ seq }) => seq).sort((a, b) => a - b));
       });
     });
 

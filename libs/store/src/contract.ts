@@ -93,8 +93,8 @@ export interface RunStore {
   news(watched: readonly Watched[]): Promise<News[]>;
 
   /**
-   * Takes up to `limit` queued runs of `workflows` for a worker, oldest first. Two claims never
-   * take the same run: each carries a fresh random token that `report` and `finish` check.
+   * Takes up to `limit` queued runs of `workflows` for a worker: of each caller the oldest first, and of the
+   * callers those that hold fewest (see `fair-share.ts`). Two claims never take the same run: each carries a fresh random token that `report` and `finish` check.
    * Nothing is claimed for a worker that is not live.
    */
   claim(request: ClaimRequest, now?: Date): Promise<Claim[]>;
@@ -205,10 +205,27 @@ export interface ClaimRequest {
    */
   readonly isDurable: boolean;
   /**
+   * The slots of the worker, of which each serves some of `workflows`; one pool of `limit` slots for all where
+   * omitted. Claims are shared fairly among the callers of a pool.
+   */
+  readonly pools?: readonly ClaimPool[];
+  /**
+   * How many of the slots that others leave free one caller may hold, in percent; 100 where omitted. A caller that
+   * holds nothing gets any free slot.
+   */
+  readonly callerShare?: number;
+  /**
    * Look at the whole queue, not only behind the last claim. Slower; finds what a lost signal
    * hid, and runs of another definition whose `definitionGraceMs` is over.
    */
   readonly sweep: boolean;
+}
+
+export interface ClaimPool {
+  readonly workflows: readonly string[];
+  readonly free: number;
+  /** What the worker holds of these workflows already, by caller. */
+  readonly held: readonly { readonly principal: Principal | null; readonly count: number }[];
 }
 
 /** What the verbs about a claim need to know of it. */

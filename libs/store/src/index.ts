@@ -2,6 +2,7 @@ export type {
   Catalogue,
   Claim,
   ClaimKey,
+  ClaimPool,
   ClaimRequest,
   LeaseHolder,
   LiveWorker,
@@ -22,6 +23,7 @@ export type {
   Watched,
   WorkerStore,
 } from './contract.js';
+export { hasCallerAtShare } from './fair-share.js';
 export { keepRetention, type RetentionSettings } from './retention.js';
 export { isShared, storeName } from './store-url.js';
 export { openStore, whenThere, type OpenOptions } from './open-store.js';

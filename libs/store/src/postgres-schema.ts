@@ -131,6 +131,11 @@ export const postgresMigrations: readonly string[] = [
     lease_until timestamptz(3) NOT NULL
   ) WITH (fillfactor = 50);
   `,
+  `
+  -- Whose run it is, for claims that are shared among callers; '' for nobody, and for runs of before.
+  ALTER TABLE holdfast.queue ADD COLUMN caller text COLLATE "C" NOT NULL DEFAULT '';
+  CREATE INDEX queue_callers ON holdfast.queue (caller, seq);
+  `,
 ];
 
 const oldestServer = 13;

@@ -23,6 +23,9 @@ import {
 import { postgresMigrations } from './postgres-schema.js';
 import { join, newRun, submit } from './test-runs.js';
 
+/** One pool of ten free slots, nothing held. */
+const oneShare = [[0], [10], [], [], [], 100];
+
 /** Starting a server may mean to install it first. */
 const startMs = 300_000;
 
@@ -209,7 +212,18 @@ describe('claim', () => {
       await client.query('BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off');
       const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Record<string, unknown> }] }>(
         `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${claimStatement}`,
-        [runs[0]!.seq - 1, request.worker, 'a', request.workflows, request.definitions, 0, 10, null, true],
+        [
+          runs[0]!.seq - 1,
+          request.worker,
+          'a',
+          request.workflows,
+          request.definitions,
+          0,
+          10,
+          null,
+          true,
+          ...oneShare,
+        ],
       );
       await client.query('ROLLBACK');
       const { Plan: plan } = rows[0]!['QUERY PLAN'][0];
@@ -249,7 +263,18 @@ describe('claim', () => {
     const request = await join(store);
     const run = await submit(store);
     await client.query('BEGIN');
-    const values = [0, request.worker, 'token', request.workflows, request.definitions, 0, 10, null, true];
+    const values = [
+      0,
+      request.worker,
+      'token',
+      request.workflows,
+      request.definitions,
+      0,
+      10,
+      null,
+      true,
+      ...oneShare,
+    ];
     await client.query(claimStatement, values);
     const recovered = store.workers.recover(new Date(Date.now() + 7_200_000));
     await until(async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type CancelEnds,
   RunError,
@@ -30,6 +31,7 @@ import type {
   WorkerStore,
 } from './contract.js';
 import { ClaimFloors } from './claim-floors.js';
+import { callerKey, headSize, mostCallers, shareOf, withoutClaimed } from './fair-share.js';
 import type { ListenerLog, Listening } from './listening.js';
 import { Database, type Query } from './postgres-connection.js';
 import { PostgresHosts } from './postgres-hosts.js';
@@ -285,8 +287,8 @@ class PostgresStore implements Store {
       `WITH item AS MATERIALIZED (
          SELECT u.*, nextval('holdfast.runs_seq_seq') AS seq, coalesce(u.given, now()) AS at
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                     $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[])
-           AS u (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, trace, given)
+                     $8::text[], $9::text[], $10::text[], $11::text[], $12::timestamptz[], $14::text[])
+           AS u (id, workflow, tool, tool_class, realm, principal, arguments, digest, definition, upstream, trace, given, caller)
          WHERE NOT EXISTS (
            SELECT FROM holdfast.tombstones WHERE id = u.id AND until > coalesce(u.given, now()) OFFSET 0)
        ), made AS (
@@ -297,8 +299,9 @@ class PostgresStore implements Store {
          ON CONFLICT (id) DO NOTHING
          RETURNING seq, id, workflow, definition, submitted_at
        ), queued AS (
-         INSERT INTO holdfast.queue (seq, workflow, definition, queued_at)
-         SELECT seq, workflow, definition, submitted_at FROM made ORDER BY seq
+         INSERT INTO holdfast.queue (seq, workflow, definition, queued_at, caller)
+         SELECT made.seq, made.workflow, made.definition, submitted_at, caller
+         FROM made JOIN item USING (seq) ORDER BY made.seq
        )
        SELECT seq, id, ${ms('submitted_at')} AS at,
               (SELECT pg_notify('${channel}', $13 || ' queued ' || min(seq)) FROM made)
@@ -317,6 +320,7 @@ class PostgresStore implements Store {
         items.map(({ run }) => traceText(run)),
         items.map(({ now }) => now),
         this.#origin,
+        items.map(({ run }) => callerKey(run.principal)),
       ],
     );
     return new Map(
@@ -384,9 +388,12 @@ class PostgresStore implements Store {
    * not read again and again. The floor is where the sequence stood: what is below it and not
    * yet visible will be notified when it commits.
    */
-  async #claim(request: ClaimRequest, now: Date | undefined): Promise<Claim[]> {
-    const { worker, workflows, definitions, definitionGraceMs, limit, isDurable, sweep } = request;
+  async #claim(request: ClaimRequest, now: Date | undefined, tries = 1): Promise<Claim[]> {
+    const { worker, definitions, definitionGraceMs, limit, isDurable, sweep } = request;
+    const { workflows, pools, free, held, share } = shareOf(request);
     const token = randomUUID();
+    let claims: Claim[];
+    let isShort: boolean;
     const look = this.#floors.look(`${workflows.join('\n')}\n\n${definitions.join('\n')}`);
     try {
       const rows = await this.#db.prepared<ClaimRow>(claimStatement, [
@@ -399,20 +406,35 @@ class PostgresStore implements Store {
         limit,
         now,
         isDurable,
+        pools,
+        free,
+        held.map(({ pool }) => pool),
+        held.map(({ caller }) => caller),
+        held.map(({ count }) => count),
+        share,
       ]);
       const claimed = rows.filter(({ id }) => id !== null);
-      const { last, is_live } = rows[0]!;
-      look.done(!is_live ? 0 : claimed.length === limit ? claimed.at(-1)!.seq : last);
-      return claimed.map((row) => ({
+      const { last, left, chosen, is_live } = rows[0]!;
+      look.done(!is_live ? 0 : left === null ? last : left - 1);
+      claims = claimed.map((row) => ({
         seq: row.seq,
         token,
         run: toRunning(row),
         isDispatched: row.is_dispatched,
       }));
+      isShort = claims.length < Math.min(chosen, limit);
     } catch (error) {
       look.failed();
       throw error;
     }
+    if (!isShort) return claims;
+    // Claims of others held what this one chose. They are done in a moment, and then others are the oldest.
+    if (tries === maxClaimTries) {
+      this.#emit({ kind: 'queued' });
+      return claims;
+    }
+    await sleep(Math.random() * 2 ** tries);
+    return [...claims, ...(await this.#claim(withoutClaimed(request, claims), now, tries + 1))];
   }
 
   async #reportAll(items: readonly Report[]): Promise<boolean[]> {
@@ -940,7 +962,15 @@ class PostgresStore implements Store {
   };
 }
 
-type ClaimRow = RunRow & { last: number; is_live: boolean; is_dispatched: boolean };
+/** `left`: the lowest `seq` that may be due and was not taken. */
+type ClaimRow = RunRow & {
+  last: number;
+  left: number | null;
+  /** Of those that are to be taken, how many there are. */
+  chosen: number;
+  is_live: boolean;
+  is_dispatched: boolean;
+};
 
 interface CatalogueRow {
   readonly revision: number;
@@ -984,6 +1014,9 @@ const likeReach = 1_000;
 /** How many runs retention reads at a time. */
 const pageSize = 1_000;
 
+/** With the pauses between them some 100 ms. */
+const maxClaimTries = 7;
+
 const earlier = (now: string, byMs: string): string =>
   `coalesce(${now}::timestamptz, now()) - ${byMs} * interval '1 millisecond'`;
 const leaseEnd = (now: string, leaseMs: string): string =>
@@ -999,22 +1032,60 @@ const leaseEnd = (now: string, leaseMs: string): string =>
  * @internal exported for the test of what it reads
  */
 export const claimStatement = `
-  WITH live AS MATERIALIZED (
+  WITH RECURSIVE live AS MATERIALIZED (
     SELECT FROM holdfast.workers
     WHERE id = $2 AND lease_until > coalesce($8::timestamptz, now()) FOR KEY SHARE
-  ), due AS MATERIALIZED (
-    SELECT ctid FROM holdfast.queue
+  ), head AS MATERIALIZED (
+    SELECT ctid AS place_of, seq, caller, workflow FROM holdfast.queue
     WHERE seq > $1::bigint AND token IS NULL AND workflow = ANY ($4)
       AND (definition = ANY ($5) OR queued_at <= ${earlier('$8', '$6')})
       AND EXISTS (SELECT FROM live)
-    ORDER BY seq LIMIT $7 FOR UPDATE SKIP LOCKED
+    ORDER BY seq LIMIT ${headSize}
+  ), edge AS MATERIALIZED (
+    SELECT max(seq) AS last FROM head HAVING count(*) = ${headSize}
+  ), callers (caller) AS (
+    SELECT (SELECT caller FROM holdfast.queue ORDER BY caller LIMIT 1) FROM edge
+    UNION ALL
+    SELECT (SELECT queue.caller FROM holdfast.queue WHERE queue.caller > callers.caller ORDER BY queue.caller LIMIT 1)
+    FROM callers WHERE callers.caller IS NOT NULL
+  ), behind AS MATERIALIZED (
+    SELECT queued.*
+    FROM (SELECT caller FROM callers WHERE caller IS NOT NULL LIMIT ${mostCallers}) AS one
+    CROSS JOIN LATERAL (
+      SELECT ctid AS place_of, seq, caller, workflow FROM holdfast.queue
+      WHERE queue.caller = one.caller AND seq > (SELECT last FROM edge)
+        AND token IS NULL AND workflow = ANY ($4)
+        AND (definition = ANY ($5) OR queued_at <= ${earlier('$8', '$6')})
+      ORDER BY seq LIMIT $7
+    ) AS queued
+  ), turns AS MATERIALIZED (
+    SELECT place_of, seq, pool, free,
+           coalesce(held.count, 0) + row_number() OVER (PARTITION BY pool, caller ORDER BY seq) AS turn
+    FROM (SELECT * FROM head UNION ALL SELECT * FROM behind) AS queued
+    JOIN unnest($4::text[], $10::integer[], $11::integer[]) AS served (workflow, pool, free) USING (workflow)
+    LEFT JOIN unnest($12::integer[], $13::text[], $14::integer[]) AS held (pool, caller, count) USING (pool, caller)
+  ), chosen AS MATERIALIZED (
+    SELECT place_of
+    FROM (SELECT *, row_number() OVER (PARTITION BY pool ORDER BY turn, seq) AS place FROM turns) AS placed
+    WHERE place <= free AND (turn = 1 OR turn * (100 - $15::integer) <= $15::integer * (free - place))
+    ORDER BY turn, seq
+  ), due AS MATERIALIZED (
+    SELECT locked.ctid
+    FROM chosen CROSS JOIN LATERAL (
+      SELECT ctid FROM holdfast.queue WHERE ctid = chosen.place_of AND token IS NULL FOR UPDATE SKIP LOCKED
+    ) AS locked
+    LIMIT $7
   ), taken AS (
     UPDATE holdfast.queue
     SET worker = $2, token = $3, attempt = attempt + 1, claimed_at = coalesce($8::timestamptz, now())
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM due))
     RETURNING seq, attempt, claimed_at, is_dispatched
   )
-  SELECT sequence.last, sequence.commits, EXISTS (SELECT FROM live) AS is_live, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at, queue.is_dispatched
+  SELECT sequence.last, sequence.commits, EXISTS (SELECT FROM live) AS is_live,
+    coalesce(
+      (SELECT min(seq) FROM head WHERE seq <> ALL (ARRAY(SELECT seq FROM taken))),
+      (SELECT edge.last + 1 FROM edge)
+    ) AS "left", (SELECT count(*) FROM chosen) AS chosen, ${runColumns}, queue.attempt AS queue_attempt, ${ms('queue.claimed_at')} AS claimed_at, queue.is_dispatched
   FROM (
     SELECT last_value - 1 + is_called::integer AS last,
            CASE WHEN NOT $9::boolean THEN set_config('synchronous_commit', 'off', true) END AS commits

@@ -106,4 +106,9 @@ export const sqliteMigrations: readonly string[] = [
     lease_until INTEGER NOT NULL
   ) WITHOUT ROWID;
   `,
+  `
+  -- Whose run it is, for claims that are shared among callers; '' for nobody, and for runs of before.
+  ALTER TABLE queue ADD COLUMN caller TEXT NOT NULL DEFAULT '';
+  CREATE INDEX queue_callers ON queue (caller, seq);
+  `,
 ];

@@ -46,6 +46,7 @@ import {
   type RunRow,
 } from './rows.js';
 import { queuedOf, queueHead, stretchCount, stretchLength, type QueueSample } from './queue-sample.js';
+import { callerKey, chooseFairly, headSize, mostCallers, shareOf } from './fair-share.js';
 import { Signals } from './signals.js';
 import { refusalOf, schemaAfter } from './schema-version.js';
 import { sqliteMigrations } from './sqlite-schema.js';
@@ -77,6 +78,12 @@ export function openSqlite(options: SqliteOptions): Store {
 }
 
 const selectRun = `SELECT runs.*, queue.attempt AS queue_attempt, queue.claimed_at FROM runs LEFT JOIN queue USING (seq)`;
+
+interface QueueRow {
+  readonly seq: number;
+  readonly caller: string;
+  readonly workflow: string;
+}
 
 interface Write {
   readonly work: () => unknown;
@@ -432,7 +439,8 @@ class SqliteStore implements Store {
     );
     if (made === 1) {
       this.#run(
-        'INSERT INTO queue (seq, workflow, definition, queued_at) SELECT seq, workflow, definition, submitted_at FROM runs WHERE id = ?',
+        'INSERT INTO queue (seq, workflow, definition, queued_at, caller) SELECT seq, workflow, definition, submitted_at, ? FROM runs WHERE id = ?',
+        callerKey(run.principal),
         run.id,
       );
       if (repeat !== undefined) {
@@ -467,24 +475,42 @@ class SqliteStore implements Store {
     }));
   }
 
-  #claim({ worker, workflows, definitions, definitionGraceMs, limit }: ClaimRequest, now: Date): Claim[] {
+  #claim(request: ClaimRequest, now: Date): Claim[] {
+    const { worker, definitions, definitionGraceMs, limit } = request;
     if (!this.#isLive(worker, now)) return [];
+    const share = shareOf(request);
+    const due = `token IS NULL AND workflow IN (SELECT value FROM json_each(?))
+       AND (definition IN (SELECT value FROM json_each(?)) OR queued_at <= ?)`;
+    const values = [
+      JSON.stringify(share.workflows),
+      JSON.stringify(definitions),
+      now.getTime() - definitionGraceMs,
+    ];
+    const head = this.#all<QueueRow>(
+      `SELECT seq, caller, workflow FROM queue WHERE ${due} ORDER BY seq LIMIT ${headSize}`,
+      ...values,
+    );
+    const behind =
+      head.length < headSize
+        ? []
+        : this.#queuedCallers().flatMap((caller) =>
+            this.#all<QueueRow>(
+              `SELECT seq, caller, workflow FROM queue WHERE caller = ? AND seq > ? AND ${due} ORDER BY seq LIMIT ?`,
+              caller,
+              head.at(-1)!.seq,
+              ...values,
+              limit,
+            ),
+          );
     const token = randomUUID();
     const claimed = this.#all<{ seq: number; is_dispatched: number }>(
       `UPDATE queue SET worker = ?, token = ?, attempt = attempt + 1, claimed_at = ?
-       WHERE seq IN (
-         SELECT seq FROM queue
-         WHERE token IS NULL AND workflow IN (SELECT value FROM json_each(?))
-           AND (definition IN (SELECT value FROM json_each(?)) OR queued_at <= ?)
-         ORDER BY seq LIMIT ?)
+       WHERE seq IN (SELECT value FROM json_each(?))
        RETURNING seq, is_dispatched`,
       worker,
       token,
       now.getTime(),
-      JSON.stringify(workflows),
-      JSON.stringify(definitions),
-      now.getTime() - definitionGraceMs,
-      limit,
+      JSON.stringify(chooseFairly([...head, ...behind], share, limit).map(({ seq }) => seq)),
     );
     return claimed
       .map(({ seq, is_dispatched }) => ({
@@ -494,6 +520,19 @@ class SqliteStore implements Store {
         isDispatched: is_dispatched === 1,
       }))
       .sort((a, b) => a.seq - b.seq);
+  }
+
+  /** One look into the index for each, however long the queue is. */
+  #queuedCallers(): string[] {
+    return this.#all<{ caller: string }>(
+      `WITH RECURSIVE callers (caller) AS (
+         SELECT min(caller) FROM queue
+         UNION ALL
+         SELECT (SELECT min(caller) FROM queue WHERE queue.caller > callers.caller) FROM callers
+         WHERE callers.caller IS NOT NULL LIMIT ${mostCallers}
+       )
+       SELECT caller FROM callers WHERE caller IS NOT NULL`,
+    ).map(({ caller }) => caller);
   }
 
   #cancel(id: RunId, ends: CancelEnds, now: Date): Run | undefined {

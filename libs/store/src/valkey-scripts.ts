@@ -11,7 +11,8 @@
  *   field each took half a kilobyte more for a run. Only `upstream` and `trace` are apart, so that scripts
  *   which look into `about` need not read what a host wrote into them
  * - `runs`            seq -> id, every run; `seq` the last one given
- * - `queue:<workflow>\n<definition>`  seqs of queued runs; `definitions:<workflow>` which of these there are
+ * - `queue:<workflow>\n<definition>\n<caller>`  seqs of queued runs; `definitions:<workflow>` which of these there
+ *   are, as `<definition>\n<caller>`. Without a caller, and in runs of before, the last part is not there
  * - `waiting`         all queued runs by seq; `since` the same by the time of their submission
  * - `running`         seqs of claimed runs; `held:<worker>` those of one worker
  * - `ended`           seqs of ended runs by the time of their end: what retention walks
@@ -82,17 +83,26 @@ end
 local function isRecord(run) return call('TYPE', run).ok == 'hash' end
 local function isEnded(state) return state ~= 'queued' and state ~= 'running' end
 
-local function enqueue(seq, workflow, definition, since)
-  call('ZADD', P .. 'queue:' .. workflow .. '\\n' .. definition, seq, seq)
-  call('SADD', P .. 'definitions:' .. workflow, definition)
+-- See callerKey.
+local function lineOf(about)
+  local realm, principal = about${about('realm')}, about${about('principal')}
+  if realm == cjson.null then return about${about('definition')} end
+  return about${about('definition')} .. '\\n' .. string.sub(redis.sha1hex(realm .. '\\n' .. principal), 1, 20)
+end
+
+local function enqueue(seq, workflow, line, since)
+  call('ZADD', P .. 'queue:' .. workflow .. '\\n' .. line, seq, seq)
+  call('SADD', P .. 'definitions:' .. workflow, line)
   call('ZADD', P .. 'waiting', seq, seq)
   call('ZADD', P .. 'since', since, seq)
 end
 
-local function dequeue(seq, workflow, definition)
-  local queue = P .. 'queue:' .. workflow .. '\\n' .. definition
-  call('ZREM', queue, seq)
-  if call('EXISTS', queue) == 0 then call('SREM', P .. 'definitions:' .. workflow, definition) end
+local function dequeue(seq, workflow, about)
+  for _, line in ipairs({lineOf(about), about${about('definition')}}) do
+    local queue = P .. 'queue:' .. workflow .. '\\n' .. line
+    call('ZREM', queue, seq)
+    if call('EXISTS', queue) == 0 then call('SREM', P .. 'definitions:' .. workflow, line) end
+  end
   call('ZREM', P .. 'waiting', seq)
   call('ZREM', P .. 'since', seq)
 end
@@ -128,7 +138,7 @@ local function requeue(seq, fits)
   call('HDEL', run, 'token', 'worker', 'started_at')
   call('HSET', run, 'state', 'queued')
   letGo(seq, held[2])
-  enqueue(seq, about${about('workflow')}, about${about('definition')}, held[4])
+  enqueue(seq, about${about('workflow')}, lineOf(about), held[4])
   return true
 end
 
@@ -175,7 +185,7 @@ local count = tonumber(arg())
 local answers, broken = each(count, function()
   local base = at
   at = at + 10
-  local id, workflow, definition, about, arguments, upstream, trace, key, windowMs, given = unpack(ARGV, base, base + 9)
+  local id, workflow, line, about, arguments, upstream, trace, key, windowMs, given = unpack(ARGV, base, base + 9)
   local submitted = tonumber(given) or now
   if windowMs ~= '' then
     local earlier = call('HGET', P .. 'repeats', key)
@@ -200,8 +210,8 @@ local answers, broken = each(count, function()
     call('HSET', P .. 'repeats', key, id)
     call('HSET', run, 'repeat', key)
   end
-  push(queues, 'queue:' .. workflow .. '\\n' .. definition, seq, seq)
-  push(definitions, 'definitions:' .. workflow, definition)
+  push(queues, 'queue:' .. workflow .. '\\n' .. line, seq, seq)
+  push(definitions, 'definitions:' .. workflow, line)
   push(runs, 1, seq, id)
   push(waiting, 1, seq, seq)
   push(since, 1, time, seq)
@@ -219,20 +229,29 @@ end
 return answers or broken
 `;
 
+/** Of one workflow, the most lines of callers that one claim looks at; of more, some at random. */
+const mostLines = 256;
+
 /**
- * Takes the oldest of the queues that a worker serves. Within a queue of another definition,
- * the oldest waits longest, so the first that is too young ends it.
+ * Takes from the queues that a worker serves by turn and age: see `fair-share.ts`. Within a queue of another
+ * definition, the oldest waits longest, so the first that is too young ends it.
  */
 const claim = `
-local worker, token, graceMs, limit = arg(), arg(), tonumber(arg()), tonumber(arg())
+local worker, token, graceMs, limit, share = arg(), arg(), tonumber(arg()), tonumber(arg()), tonumber(arg())
 local lease = call('ZSCORE', P .. 'workers', worker)
 if not lease or tonumber(lease) <= now or call('ZCARD', P .. 'waiting') == 0 then return {} end
-local workflows, served = {}, {}
-for i = 1, tonumber(arg()) do workflows[i] = arg() end
+local workflows, served, turns, free = {}, {}, {}, {}
+for i = 1, tonumber(arg()) do
+  workflows[i] = {name = arg(), pool = arg()}
+  free[workflows[i].pool] = tonumber(arg())
+end
 for i = 1, tonumber(arg()) do served[arg()] = true end
+for i = 1, tonumber(arg()) do
+  local holder = arg() .. ' ' .. arg()
+  turns[holder] = tonumber(arg())
+end
 
-local pageSize = math.min(limit, 32)
-local queues = {}
+local queues, pageSize = {}, math.min(limit, 32)
 local function advance(queue)
   queue.i = queue.i + 1
   if queue.i > #queue.page then
@@ -245,43 +264,65 @@ local function advance(queue)
   queue.order = tonumber(queue.seq)
   return queue.isServed or tonumber(call('ZSCORE', P .. 'since', queue.seq) or 0) <= now - graceMs
 end
+local found = {}
 for _, workflow in ipairs(workflows) do
-  for _, definition in ipairs(call('SMEMBERS', P .. 'definitions:' .. workflow)) do
-    local key = P .. 'queue:' .. workflow .. '\\n' .. definition
-    local queue = {key = key, workflow = workflow, definition = definition, i = 0, isServed = served[definition]}
-    queue.page = call('ZRANGE', key, 0, pageSize - 1)
-    if #queue.page > 0 and advance(queue) then queues[#queues + 1] = queue end
+  local lines = P .. 'definitions:' .. workflow.name
+  local all = call('SCARD', lines) > ${mostLines} and call('SRANDMEMBER', lines, ${mostLines}) or call('SMEMBERS', lines)
+  for _, line in ipairs(all) do
+    local definition, caller = string.match(line, '^([^\\n]*)\\n?(.*)$')
+    found[#found + 1] = {key = P .. 'queue:' .. workflow.name .. '\\n' .. line, workflow = workflow.name, line = line,
+      i = 0, isServed = served[definition], pool = workflow.pool, holder = workflow.pool .. ' ' .. caller}
   end
+end
+if #found > 8 then pageSize = math.min(pageSize, 4) end
+for _, queue in ipairs(found) do
+  queue.page = call('ZRANGE', queue.key, 0, pageSize - 1)
+  if #queue.page > 0 and advance(queue) then queues[#queues + 1] = queue end
 end
 
 local taken, seqs, members, gone = {}, {}, {}, {}
+local function turnOf(queue) return (turns[queue.holder] or 0) + 1 end
 while #taken < limit and #queues > 0 do
-  local first = 1
+  local first, least = 1, turnOf(queues[1])
   for i = 2, #queues do
-    if queues[i].order < queues[first].order then first = i end
+    local turn = turnOf(queues[i])
+    if turn < least or (turn == least and queues[i].order < queues[first].order) then
+      first, least = i, turn
+    end
   end
   local queue = queues[first]
-  local seq = queue.seq
-  if not advance(queue) then table.remove(queues, first) end
-  local id = idOf(seq)
-  -- A record that was removed or damaged from outside stays where it is, and the others are served.
-  local kept = id and redis.pcall('HMGET', P .. 'run:' .. id, ${runFields.map((name) => `'${name}'`).join(', ')})
-  if kept and kept${field('state')} == 'queued' then
-    kept${field('state')} = 'running'
-    kept${field('attempt')} = whole(kept${field('attempt')} + 1)
-    kept${field('started_at')} = whole(now)
-    call('HSET', P .. 'run:' .. id, 'state', 'running', 'attempt', kept${field('attempt')},
-      'started_at', kept${field('started_at')}, 'token', token, 'worker', worker)
-    push(gone, queue, seq)
-    seqs[#seqs + 1] = seq
-    members[#members + 1] = seq
-    members[#members + 1] = seq
-    taken[#taken + 1] = kept
+  local left = free[queue.pool] - 1
+  if left < 0 or (least > 1 and least * (100 - share) > share * left) then
+    -- Its turns only rise from here, and the room of its pool only shrinks.
+    table.remove(queues, first)
+  else
+    local seq = queue.seq
+    if not advance(queue) then table.remove(queues, first) end
+    local id = idOf(seq)
+    -- A record that was removed or damaged from outside stays where it is, and the others are served.
+    local kept = id and redis.pcall('HMGET', P .. 'run:' .. id, ${runFields.map((name) => `'${name}'`).join(', ')})
+    if kept and kept${field('state')} == 'queued' then
+      kept${field('state')} = 'running'
+      kept${field('attempt')} = whole(kept${field('attempt')} + 1)
+      kept${field('started_at')} = whole(now)
+      call('HSET', P .. 'run:' .. id, 'state', 'running', 'attempt', kept${field('attempt')},
+        'started_at', kept${field('started_at')}, 'token', token, 'worker', worker)
+      turns[queue.holder] = least
+      free[queue.pool] = left
+      push(gone, queue, seq)
+      seqs[#seqs + 1] = seq
+      members[#members + 1] = seq
+      members[#members + 1] = seq
+      taken[#taken + 1] = kept
+    elseif kept and kept${field('state')} then
+      -- A process of the layout before took it from its own queue, or ended it.
+      push(gone, queue, seq)
+    end
   end
 end
 for queue, claimed in pairs(gone) do
   call('ZREM', queue.key, unpack(claimed))
-  if call('EXISTS', queue.key) == 0 then call('SREM', P .. 'definitions:' .. queue.workflow, queue.definition) end
+  if call('EXISTS', queue.key) == 0 then call('SREM', P .. 'definitions:' .. queue.workflow, queue.line) end
 end
 all('ZREM', 'waiting', seqs)
 all('ZREM', 'since', seqs)
@@ -354,7 +395,7 @@ call('HSET', run, 'state', 'cancelled', 'finished_at', whole(now), 'error', fail
 call('HDEL', run, 'token', 'worker', 'dispatched')
 if isQueued then
   local about = cjson.decode(kept[3])
-  dequeue(kept[1], about${about('workflow')}, about${about('definition')})
+  dequeue(kept[1], about${about('workflow')}, about)
 else
   letGo(kept[1], kept[4])
 end

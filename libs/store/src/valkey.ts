@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { RunError, type NewRun, type Progress, type Run, type RunEvent } from '@holdfast/run';
+import { RunError, type NewRun, type Principal, type Progress, type Run, type RunEvent } from '@holdfast/run';
 import type {
   Catalogue,
   Claim,
@@ -19,6 +19,7 @@ import type {
   ToolStore,
   WorkerStore,
 } from './contract.js';
+import { callerKey, shareOf } from './fair-share.js';
 import type { ListenerLog, Listening } from './listening.js';
 import { toCatalogue, toFinished, toRun, toRunning, traceText, type RunRow, type ToolRow } from './rows.js';
 import { readHint, sayUnread, Signals } from './signals.js';
@@ -266,7 +267,7 @@ class ValkeyStore implements Store {
       ...items.flatMap(({ run, upstream, repeat, now }) => [
         run.id,
         toText(run.workflow),
-        toText(run.definition),
+        lineOf(run),
         aboutOf(run),
         toText(run.arguments),
         upstream ?? '',
@@ -301,17 +302,21 @@ class ValkeyStore implements Store {
   }
 
   async #claim(request: ClaimRequest, now: Date | undefined): Promise<Claim[]> {
-    const { worker, workflows, definitions, definitionGraceMs, limit, isDurable } = request;
+    const { worker, definitions, definitionGraceMs, limit, isDurable } = request;
+    const { workflows, pools, free, held, share } = shareOf(request, keyOf);
     const token = randomUUID();
     const args = [
       toText(worker),
       token,
       definitionGraceMs,
       limit,
+      share,
       workflows.length,
-      ...workflows.map(toText),
+      ...workflows.flatMap((workflow, i) => [toText(workflow), pools[i]!, free[i]!]),
       definitions.length,
       ...definitions.map(toText),
+      held.length,
+      ...held.flatMap(({ pool, caller, count }) => [pool, caller, count]),
     ];
     const taken = await (isDurable
       ? this.#runDurably<Values[]>('claim', args, now)
@@ -560,6 +565,14 @@ const timeOf = (time: Date | undefined): Argument => time?.getTime() ?? '';
 
 const filterOf = (text: string | undefined): string =>
   text === undefined ? '' : JSON.stringify([toText(text)]);
+
+/** `callerKey` of the names as they are kept, which scripts make it of too. */
+const keyOf = (principal: Principal | null): string =>
+  callerKey(principal && { realm: toText(principal.realm), id: toText(principal.id) });
+
+/** In which of the queues of its workflow a run waits: those of one definition and caller are in one. */
+const lineOf = ({ definition, principal }: NewRun): string =>
+  principal === null ? toText(definition) : `${toText(definition)}\n${keyOf(principal)}`;
 
 /** What never changes of a run, but for its arguments. Scripts compare parts of it. */
 function aboutOf(run: NewRun): string {
