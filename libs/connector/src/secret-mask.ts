@@ -111,7 +111,7 @@ function safely<T>(run: () => T): T | undefined {
 
 /** A word, a name, a path, an option or a URL without credentials: results are full of them. */
 function isOrdinary(value: string): boolean {
-  const isWord = value.length < 20 && /^[a-z]+(?:[-_. :,/][a-z]+)*$/i.test(value);
+  const isWord = value.length < 20 && /^["']?[a-z]+(?:[-_. :,/][a-z]+)*["']?$/i.test(value);
   const isPath = /^(?:[.~]{0,2}|[A-Za-z]:)[\\/](?:[\w.@ -]+[\\/:]?)*$/.test(value) && value.length < 200;
   const isOption = /^-{1,2}[\w-]+$/.test(value) || /^@[\w.-]+\/[\w.-]+(?:@[\w.-]+)?$/.test(value);
   const url = URL.parse(value);

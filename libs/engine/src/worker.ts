@@ -292,16 +292,15 @@ export class Worker {
             worker: this.#id,
             definitionGraceMs,
             sweep,
-            callerShare: this.#settings.callerShare,
             ...request,
           });
           if (claims.length === request.limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
           for (const claim of claims) this.#begin(claim);
         }
         // A caller that has its share may have more queued, though there is room for others.
-        const { callerShare } = this.#settings;
-        if (this.#requests().some(({ pools }) => pools.some((pool) => hasCallerAtShare(pool, callerShare))))
-          this.#isFull = true;
+        const isAtShare = ({ pools, callerShare }: WhatToClaim): boolean =>
+          pools.some((pool) => hasCallerAtShare(pool, callerShare));
+        if (this.#requests().some(isAtShare)) this.#isFull = true;
       } catch (error) {
         this.#expectUnheard();
         this.#log.warn(
@@ -331,6 +330,7 @@ export class Worker {
       workflows,
       definitions: [...this.#tools.values()].map(({ definition }) => definition.digest),
       pools: [{ workflows, free: limit, held: byCaller(held) }],
+      callerShare: this.#settings.callerShare,
       limit,
       isDurable: this.#hasWrites,
     };
@@ -358,7 +358,8 @@ export class Worker {
     if (limit <= 0) this.#isFull = true;
     if (pools.length === 0 || limit <= 0) return undefined;
     const workflows = pools.flatMap((pool) => pool.workflows);
-    return { workflows, definitions: [''], pools, limit, isDurable: false };
+    // A server takes few calls at once, and one caller may have them all while nobody else waits: turns do for it.
+    return { workflows, definitions: [''], pools, callerShare: 100, limit, isDurable: false };
   }
 
   #serverOf({ run }: Claim): ReturnType<ServerDirectory['get']> {
@@ -496,6 +497,7 @@ function fieldsOf({ id, attempt, trace }: Run): object {
 
 type WhatToClaim = Pick<ClaimRequest, 'workflows' | 'definitions' | 'limit' | 'isDurable'> & {
   readonly pools: readonly ClaimPool[];
+  readonly callerShare: number;
 };
 
 function byCaller(held: readonly Held[]): ClaimPool['held'] {
