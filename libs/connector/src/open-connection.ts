@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
@@ -18,6 +19,7 @@ import { fillPlaceholders, type PlaceholderValues } from './placeholders.js';
 import { SecretMask } from './secret-mask.js';
 import { serverKey } from './server-identity.js';
 import type { ServerSettings } from './server-settings.js';
+import { Turns } from './turns.js';
 
 /** What connections of a deployment have in common. */
 export interface Deployment {
@@ -26,6 +28,8 @@ export interface Deployment {
   readonly children: ChildGuard;
   /** The user of the first server over stdio, the next ones counting up; undefined: our own. */
   readonly firstUserId?: number;
+  /** How many servers over stdio start together, at most. */
+  readonly startsAtOnce?: number;
   /** The version of ours that servers are told. */
   readonly version: string;
   readonly log: Log;
@@ -53,6 +57,8 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
   const { guard, placeholders, children, version, log } = deployment;
   /** What each server spoke last time, for callers with connections of their own as well. */
   const eras = new Map<string, Era>();
+  // Many that start together take the processor from each other until all of them are too late.
+  const starts = new Turns(deployment.startsAtOnce ?? Math.max(4, 2 * availableParallelism()));
   const userIds = new Map<string, number>();
   const userOf = (key: string): number | undefined => {
     if (deployment.firstUserId === undefined) return undefined;
@@ -68,6 +74,9 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
       mask.add(filled.secrets);
       mask.addWritten(filled.settings);
       const userId = userOf(serverKey(id, transport));
+      // The time to connect begins with the turn.
+      const leave = await starts.enter(signal);
+      if (leave === undefined) throw new ConnectionFault('unreachable', `${name}: the caller gave up`);
       const connection = await maskingFaults(mask, () =>
         connectStdio({
           server: name,
@@ -81,7 +90,7 @@ export function connectionOpener(deployment: Deployment): OpenConnection {
           signal,
           log,
         }),
-      );
+      ).finally(leave);
       return maskedConnection(connection, mask);
     }
     const { settings: http, secrets } = await fillPlaceholders(name, transport, placeholders);
