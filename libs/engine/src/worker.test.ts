@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { endsOfCancel, freshRunId, RunError, type RunId } from '@holdfast/run';
+import { endsOfCancel, freshRunId, RunError, type RunId, type ServiceLog } from '@holdfast/run';
 import { openStore, type Signal, type Store } from '@holdfast/store';
 import { defineTool, type Tool } from '@holdfast/tools';
 import { z } from 'zod';
@@ -24,6 +24,7 @@ function makeWorker(
   store: Store,
   tools: readonly Tool[],
   change: Partial<WorkerSettings> = {},
+  log: ServiceLog = silent,
 ): Worker & { seen: string[] } {
   const seen: string[] = [];
   const worker = new Worker({
@@ -39,7 +40,7 @@ function makeWorker(
       connectorWaitMs: 30_000,
       ...change,
     },
-    log: silent,
+    log,
     observer: {
       claimed: () => seen.push('claimed'),
       finished: ({ state, error }) => seen.push(error ?? state),
@@ -476,6 +477,43 @@ test('G27: long calls of one caller leave room for another, and go on when one o
   hold.open();
   for (const id of busy) expect(await end(store, id)).toMatchObject({ state: 'succeeded' });
   expect(most).toBe(6);
+});
+
+test('G72: in an outage claims are made less and less often, whatever the signals, and say so once a second', async () => {
+  const store = await memoryStore();
+  const listeners = new Set<(signal: Signal) => void>();
+  let isOut = false;
+  let claims = 0;
+  const failing: Store = {
+    ...withRuns(store, {
+      claim: (...asked) => {
+        claims++;
+        if (isOut) throw new RunError('store-unavailable', 'READONLY');
+        return store.runs.claim(...asked);
+      },
+    }),
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return store.subscribe(listener);
+    },
+  };
+  const lines: string[] = [];
+  const warn = (_fields: object, message: string): void => void lines.push(message);
+  const log: ServiceLog = { ...silent, warn, child: () => log };
+  await makeWorker(failing, [tool(() => 'done')], {}, log).start();
+  await end(store, await submit(store));
+  isOut = true;
+  const [before, outAt] = [claims, performance.now()];
+  for (let i = 0; i < 100; i++) {
+    for (const listener of listeners) listener({ kind: 'queued' });
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  // A pause of 100 ms, then 200 ms: a few, not one for each signal.
+  expect(claims - before).toBeLessThanOrEqual(2 + (performance.now() - outAt) / 100);
+  expect(lines.length).toBeLessThanOrEqual(1 + (performance.now() - outAt) / 1_000);
+  expect(lines).toContain('nothing claimed; trying again after a pause');
+  isOut = false;
+  expect(await end(store, await submit(store))).toMatchObject({ state: 'succeeded' });
 });
 
 test('a cancelled run stops its body, and its slot is free (BEHAVIOURS X10)', async () => {

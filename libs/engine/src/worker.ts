@@ -4,11 +4,14 @@ import {
   ensureError,
   everyLane,
   laneOf,
+  onceEvery,
   RunError,
+  systemClock,
   traceIdOf,
   traceOf,
   withinSpan,
   type Progress,
+  type RepeatedFault,
   type Run,
   type RunEnd,
   type ServiceLog,
@@ -94,6 +97,11 @@ export class Worker {
   readonly #settings: WorkerSettings;
   readonly #log: ServiceLog;
   readonly #observer: WorkerObserver;
+  /** In an outage of the store every run meets the same fault: one line a second says so. */
+  readonly #storeFault: RepeatedFault;
+  /** While claims fail they are made less and less often, and no signal makes them sooner. */
+  #claimPauseMs = 0;
+  #claimFrom = -Infinity;
   readonly #hasWrites: boolean;
   readonly #held = new Map<number, Held>();
   #id = randomUUID();
@@ -134,6 +142,7 @@ export class Worker {
     this.#settings = settings;
     this.#log = log;
     this.#observer = observer;
+    this.#storeFault = onceEvery(log, 1_000, systemClock);
   }
 
   /** Registers the tools, takes a lease and begins to claim. When the store is not there it rejects, and may be called again. */
@@ -224,7 +233,7 @@ export class Worker {
   #hearCancelled(seqs: readonly number[]): void {
     this.#stopCancelled(seqs).catch((error: unknown) => {
       const fields = { worker: this.#id, err: ensureError(error) };
-      this.#log.warn(fields, 'cancelled runs not read; looking again at the next beat');
+      this.#storeFault.report(fields, 'cancelled runs not read; looking again at the next beat');
     });
   }
 
@@ -253,7 +262,10 @@ export class Worker {
         this.#claim('sweep');
       } catch (error) {
         this.#steadySince = Number.POSITIVE_INFINITY;
-        this.#log.warn({ worker: this.#id, err: ensureError(error) }, 'lease not renewed; trying again');
+        this.#storeFault.report(
+          { worker: this.#id, err: ensureError(error) },
+          'lease not renewed; trying again',
+        );
       }
     }
   }
@@ -273,6 +285,8 @@ export class Worker {
   }
 
   #claim(how: 'behind-last' | 'sweep'): void {
+    // The beat and the poll of a store that is not heard come back.
+    if (performance.now() < this.#claimFrom) return;
     if (this.#claimAgain !== 'sweep') this.#claimAgain = how;
     this.#claiming ??= this.#claimWhileThereIs().finally(() => {
       this.#claiming = undefined;
@@ -297,15 +311,18 @@ export class Worker {
           if (claims.length === request.limit && this.#claimAgain === 'no') this.#claimAgain = 'behind-last';
           for (const claim of claims) this.#begin(claim);
         }
+        this.#claimPauseMs = 0;
         // A caller that has its share may have more queued, though there is room for others.
         const isAtShare = ({ pools, callerShare }: WhatToClaim): boolean =>
           pools.some((pool) => hasCallerAtShare(pool, callerShare));
         if (this.#requests().some(isAtShare)) this.#isFull = true;
       } catch (error) {
         this.#expectUnheard();
-        this.#log.warn(
+        this.#claimPauseMs = Math.min(Math.max(this.#claimPauseMs * 2, 100), 2_000);
+        this.#claimFrom = performance.now() + this.#claimPauseMs;
+        this.#storeFault.report(
           { worker: this.#id, err: ensureError(error) },
-          'nothing claimed; trying again at the next beat',
+          'nothing claimed; trying again after a pause',
         );
         return;
       }
@@ -475,7 +492,7 @@ export class Worker {
           continue;
         }
         isRepeated = true;
-        this.#log.warn({ ...fields, err: ensureError(error) }, 'result not recorded; trying again');
+        this.#storeFault.report({ ...fields, err: ensureError(error) }, 'result not recorded; trying again');
         await sleep(pauseMs, undefined, { signal: stop.signal }).catch(() => {});
         // Whoever stops us meanwhile takes the end from here.
         if (stop.signal.aborted) return false;
