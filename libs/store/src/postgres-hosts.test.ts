@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { RunError, isFinished, type RunId } from '@holdfast/run';
 import { startPostgresPair, type PostgresPair } from '../../../test/servers/index.ts';
+import { until } from '../../../test/support/until.ts';
 import { PostgresHosts } from './postgres-hosts.js';
 import { openPostgres } from './postgres.js';
 import { newRun } from './test-runs.js';
@@ -149,7 +150,3 @@ describe('a primary and its standby', () => {
 });
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 10));
-
-async function until(ask: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await ask())) await pause();
-}

@@ -11,6 +11,7 @@ import {
   type TcpProxy,
 } from '../../../test/servers/index.ts';
 import { recordingLog } from '../../../test/support/log.ts';
+import { until } from '../../../test/support/until.ts';
 import { storeConformance } from './conformance.suite.js';
 import type { Signal, Store } from './contract.js';
 import {
@@ -97,11 +98,6 @@ function next(store: Store, kind: Signal['kind']): Promise<void> {
       resolve();
     });
   });
-}
-
-/** Asks until the answer is true. */
-async function until(ask: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await ask())) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 /** Ends every session of the store in that database, as a restart or a fail-over does. */

@@ -13,6 +13,7 @@ import {
   type TcpProxy,
 } from '../../../test/servers/index.ts';
 import { recordingLog } from '../../../test/support/log.ts';
+import { until } from '../../../test/support/until.ts';
 import { storeConformance } from './conformance.suite.js';
 import type { Claim, Signal, Store } from './contract.js';
 import { join, newRun, submit } from './test-runs.js';
@@ -76,11 +77,6 @@ function next(store: Store, kind: Signal['kind']): Promise<void> {
       resolve();
     });
   });
-}
-
-/** Asks until the answer is true. */
-async function until(ask: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await ask())) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 /** Asks until it is answered without a fault that heals. */
